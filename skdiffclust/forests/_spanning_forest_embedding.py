@@ -31,13 +31,10 @@ from skdiffclust._validation import (
 )
 from skdiffclust.forests._embedding._informed_batches import InformedBatches
 from skdiffclust.forests._embedding._start import (
-    STEP,
-    STEP_FROM_DISCRIMINANTS,
+    STEPS,
     Rates,
-    discriminant_encoder,
+    linear_encoder,
     neighbors_of,
-    principal_encoder,
-    tells_unseen_classes,
 )
 from skdiffclust.forests._embedding._targets import (
     check_number_of_clusters,
@@ -82,16 +79,17 @@ class SpanningForestEmbedding(
         any shape (n_samples, ...) and returns (n_samples, n_components).
     init : {"auto", "pca", "lda", "random"}, default="auto"
         Initial weights of "linear". "pca": the principal components of all samples, so
-        that training starts from the distances of X. "lda": directions of large
+        that training starts from the distances of X. "lda": directions that separate
+        classes, and small default steps, since distances are good from the start. If
+        all `n_clusters` classes have labelled samples, these are the directions of
+        linear discriminant analysis, one fewer than classes; else those of large
         variance over all samples relative to that among samples which share a class or
-        a must-link, as in linear discriminant analysis; the latter is shrunk, and the
-        default steps are small, since distances are good from the start. It helps where
-        classes differ in features of little variance; it is "pca" where no two samples
-        are known to belong together. "auto": "lda" if such directions also tell classes
-        apart that they do not come from, else "pca". To see this, a quarter of the
-        classes at a time is left out, and its samples are counted whose nearest
-        labelled sample is of their class; with fewer than four classes it is "pca".
-        "random": random weights, as "mlp" always has.
+        a must-link. It is "pca" where no two samples are known to belong together.
+        "auto": "lda" if a hold-out of labelled samples says that it is no worse. To see
+        this, a quarter of them at a time is left out, or a quarter of the classes if
+        some class has no label, and those are counted whose nearest labelled sample is
+        of their class; of classes, there must be four. Else "pca". `init_` is what was
+        taken. "random": random weights, as "mlp" always has.
     n_components : int, default=32
         Dimension of the embedding; not for a module.
     hidden_layer_sizes : int or array-like of int, default=(100,)
@@ -114,12 +112,13 @@ class SpanningForestEmbedding(
     warm_start : bool, default=False
         Start from the weights of the last fit, whose layers must have the same sizes.
     max_iter : int, default=20
-        Largest number of epochs, passes over the unlabelled samples.
+        Largest number of epochs, passes over the unlabelled samples of at least five
+        batches.
     batch_size : int, default=64
         Samples of a batch.
     learning_rate : float or "auto", default="auto"
         Step size of Adam. "auto" is a fiftieth of the root mean square of the first
-        layer's weights at the start, a thousandth if that is "lda", and 0.001 for a
+        layer's weights at the start, a thousandth if `init_` is "lda", and 0.001 for a
         module.
     device : str or torch.device, default="auto"
         Device for the training; "auto" is CUDA if it is available.
@@ -133,6 +132,8 @@ class SpanningForestEmbedding(
     encoder_ : torch.nn.Module
         The trained copy of the module, on the CPU; only for a module. `transform`
         puts what it returns into the units described in the notes.
+    init_ : {"pca", "lda", "random"}
+        What training started from; not for a module.
     n_clusters_ : int
         Number of clusters of the forests.
     noise_scale_ : float
@@ -500,21 +501,21 @@ class SpanningForestEmbedding(
         """
         is_named = isinstance(self.encoder, str)
         n_clusters = batches.n_clusters
-        known = batches.constraints
         rates = self._kept_rates() if resume else None
         if is_named and device == "cpu" and not callable(self.similarity):
-            encoder, step = self._start_encoder(X, known, rng, resume=resume)
+            encoder, step = self._start_encoder(X, batches, rng, resume=resume)
             return EncoderTrainer(self, encoder, X, n_clusters, rng, rates, step)
         from skdiffclust._torch import encoder_module, isolated_streams
         from skdiffclust.forests._embedding._torch import ModuleTrainer
 
         first_weights = None
-        step = STEP
+        step = None
         if is_named:
-            encoder, step = self._start_encoder(X, known, rng, resume=resume)
+            encoder, step = self._start_encoder(X, batches, rng, resume=resume)
             first_weights = encoder.weights[0]
             module = encoder_module(encoder)
         else:
+            drop_stale(self, ["init_"])
             resume = resume and hasattr(self, "encoder_")
             with isolated_streams(rng):
                 module = copy.deepcopy(self.encoder_ if resume else self.encoder)
@@ -532,7 +533,7 @@ class SpanningForestEmbedding(
             *(k if a == "auto" else float(a) for k, a in zip(kept, asked, strict=True))
         )
 
-    def _start_encoder(self, X, known, rng, *, resume):
+    def _start_encoder(self, X, batches, rng, *, resume):
         """Return the encoder to train, new or a copy of that of the last fit, its step.
 
         The step is what "auto" is, in root mean squares of the first layer's weights.
@@ -553,20 +554,16 @@ class SpanningForestEmbedding(
             # As it was when training ended, before the change of units.
             center, scale = self._units
             encoder = Encoder(self.coefs_, self.intercepts_).copy()
-            return encoder.scaled(scale).shifted(center), STEP
-        init = self.init
-        if self.encoder == "linear" and init == "auto":
-            unseen = tells_unseen_classes(
-                X, known.groups, known.classes, self.n_components, rng
+            return encoder.scaled(scale).shifted(center), STEPS[self.init_]
+        if self.encoder == "linear" and self.init != "random":
+            known = batches.constraints
+            encoder, self.init_ = linear_encoder(
+                self.init, X, known, batches.n_clusters, self.n_components, rng
             )
-            init = "lda" if unseen else "pca"
-        if self.encoder == "linear" and init == "lda":
-            encoder = discriminant_encoder(X, known.groups, self.n_components, rng)
-            if encoder is not None:
-                return encoder, STEP_FROM_DISCRIMINANTS
-        if self.encoder == "linear" and init != "random":
-            return principal_encoder(X, self.n_components, rng), STEP
-        return Encoder.with_random_weights(sizes, rng, X.dtype), STEP
+        else:
+            encoder = Encoder.with_random_weights(sizes, rng, X.dtype)
+            self.init_ = "random"
+        return encoder, STEPS[self.init_]
 
     def _fitted(self, trainer):
         """Return the attributes that transform and score need, as of now."""

@@ -13,6 +13,8 @@ from skdiffclust.forests._constrained._problem import constrained_problem
 # Share of informed samples in a batch: the paper draws as many labelled samples as
 # others.
 _INFORMED_SHARE = 0.5
+# A small table has few batches, and so few steps.
+_LEAST_BATCHES = 5
 
 
 class InformedBatches:
@@ -59,6 +61,7 @@ class InformedBatches:
         """Yield (samples, constraints, n_clusters) until each was drawn about once.
 
         This counts the uninformed samples, or the informed ones if there are no others.
+        At least five batches.
         """
         n_samples = len(self.constraints.groups)
         batch_size = min(batch_size, n_samples)
@@ -68,7 +71,8 @@ class InformedBatches:
         n_others = min(max(batch_size - n_known, 0), len(self.others))
         n_batches = -(-len(self.units) // n_units)
         if n_others:
-            n_batches = max(1, len(self.others) // n_others)
+            n_batches = len(self.others) // n_others
+        n_batches = max(n_batches, _LEAST_BATCHES)
         units = _turns(len(self.units), n_units, n_batches, random_state)
         if self.neighbors is not None:
             n_others = -(-n_others // 2)

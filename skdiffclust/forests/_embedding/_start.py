@@ -6,7 +6,10 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator, svds
+from sklearn.covariance import ledoit_wolf_shrinkage
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.neighbors import NearestNeighbors, kneighbors_graph
+from sklearn.preprocessing import StandardScaler
 
 from skdiffclust._encoder import Encoder
 from skdiffclust._neighbors import neighbors_graph
@@ -18,10 +21,8 @@ _MOST_FEATURES = 2048
 _BLOCK_SAMPLES = 1024
 # Step size of Adam, relative to the root mean square of the weights of the first layer.
 # Distances along discriminant directions are good from the start, so steps are small.
-STEP = 0.02
-STEP_FROM_DISCRIMINANTS = 0.001
-# With more features, discriminant directions are computed in the space of the first
-# principal ones, at most this many.
+STEPS = {"pca": 0.02, "random": 0.02, "lda": 0.001}
+# Discriminant directions are computed in the space of at most so many principal ones.
 _N_KEPT = 512
 _ROUNDING = 1e-24  # of variances, relative
 # Number of parts of the classes, each of which is left out once, and largest number of
@@ -42,163 +43,207 @@ class Rates(NamedTuple):
     learning_rate: float
 
 
-def principal_encoder(X, n_components, random_state):
-    """Return the linear Encoder onto the first principal directions of X (n, d).
+class Axes(NamedTuple):
+    """Principal directions of samples (n, d).
 
-    The embedding is centred. With more components than min(n, d) the directions are
+    Attributes
+    ----------
+    directions : ndarray of shape (d, m)
+        Orthonormal; the largest entry of each is positive.
+    mean : ndarray of shape (d,)
+    unit : float
+        What the samples are divided by, so that no square overflows.
+    variances : ndarray of shape (m,)
+        Of the samples in this unit, along the directions.
+    """
+
+    directions: np.ndarray
+    mean: np.ndarray
+    unit: float
+    variances: np.ndarray
+
+    def place(self, X):
+        """Return the coordinates (n, m) of samples X (n, d), in the unit."""
+        return (_dense(X, self.unit) - self.mean / self.unit) @ self.directions
+
+
+def linear_encoder(init, X, known, n_clusters, n_components, random_state):
+    """Return the linear Encoder that training starts from: "pca" or "lda", and which.
+
+    `init` is one of them or "auto", and `known` are the Constraints of the samples X
+    (n, d). The embedding is centred. With more components than directions these are
     rotated at random into all of them, which keeps all distances.
     """
-    directions, mean = principal_directions(X, min(n_components, *X.shape))
-    return _encoder_of(directions, mean, n_components, X.dtype, random_state)
-
-
-def discriminant_encoder(X, groups, n_components, random_state):
-    """Return the linear Encoder onto directions along which groups are compact.
-
-    As `principal_encoder`, but for the directions: those of the largest variance of all
-    samples of X (n, d), with or without a label, relative to that inside the groups
-    (n,), which is shrunk. None where no two samples share a group, or all that do are
-    equal.
-    """
     n_directions = min(n_components, *X.shape)
-    found = discriminant_directions(X, groups, n_directions)
+    is_tested = init == "auto"
+    found = None
+    if init != "pca" and known.n_classes == n_clusters > 1:
+        found = class_directions(X, known.classes, n_directions, is_tested=is_tested)
+    if found is None and (
+        tells_unseen_classes(X, known.classes, n_directions, random_state)
+        if is_tested
+        else init == "lda"
+    ):
+        found = discriminant_directions(X, known.groups, n_directions)
+    init = "pca" if found is None else "lda"
     if found is None:
-        return None
-    return _encoder_of(*found, n_components, X.dtype, random_state)
-
-
-def _encoder_of(directions, mean, n_components, dtype, random_state):
-    """Return the Encoder onto directions (d, m) from a mean (d,)."""
+        axes = principal_axes(X, n_directions)
+        found = axes.directions, axes.mean
+    directions, mean = found
     n_found = directions.shape[1]
     if n_found < n_components:
         drawn = random_state.normal(size=(n_components, n_found))
         directions = directions @ np.linalg.qr(drawn)[0].T
     bias = -mean @ directions
-    return Encoder([directions.astype(dtype)], [bias.astype(dtype)])
+    return Encoder([directions.astype(X.dtype)], [bias.astype(X.dtype)]), init
 
 
-class _Spread(NamedTuple):
-    """Covariance of samples X (n, d), divided by a unit, in a basis.
+def class_directions(X, classes, n_directions, *, is_tested):
+    """Return directions (d, m) of X (n, d) that separate classes (n,); its mean.
 
-    Attributes
-    ----------
-    mean : ndarray of shape (d,)
-        In the units of X.
-    unit : float
-    basis : ndarray of shape (d, m)
-    covariance : ndarray of shape (m, m)
+    Linear discriminant analysis of the samples with a class, those whose class is not
+    -1: at most one direction fewer than classes. The covariance of each class is shrunk
+    towards its diagonal, by scikit-learn. With more than 512 features, in the space of
+    the first 512 principal directions. None where a class has a single sample, or
+    nothing varies inside classes; with `is_tested`, also where such directions of three
+    quarters of the samples tell fewer of the others from other classes than as many
+    principal ones. O(n d² + d³).
     """
+    rows = _compared(classes, 2, None)
+    labels = classes[rows]
+    if np.count_nonzero(np.bincount(labels)) <= classes.max():
+        return None
+    axes = principal_axes(X, min(_N_KEPT, *X.shape))
+    points = axes.place(X[rows])
+    principal = points[:, :n_directions]
+    is_wide = X.shape[1] > _N_KEPT
+    if not is_wide:
+        points = _dense(X[rows], axes.unit)
 
-    mean: np.ndarray
-    unit: float
-    basis: np.ndarray
-    covariance: np.ndarray
+    def find(points, labels):
+        return _class_discriminants(points, labels, n_directions)
+
+    if is_tested:
+        order = np.argsort(labels, kind="stable")
+        parts = np.empty(len(labels), dtype=np.int64)
+        parts[order] = np.arange(len(labels)) % _N_PARTS
+        if not _gain(points, principal, labels, parts, find) >= 0:
+            return None
+    found = find(points, labels)
+    if found is None:
+        return None
+    return _with_signs(axes.directions @ found if is_wide else found), axes.mean
 
 
-def _spread_of(X):
-    """Return the _Spread of X (n, d); from 2049 features on, in 512 directions."""
-    basis, mean = principal_directions(X, min(_N_KEPT, *X.shape))
-    if X.shape[1] <= _MOST_FEATURES:
-        basis = np.eye(X.shape[1])
-    unit = float(np.abs(extreme_rows(X)).max()) or 1.0
-    center = mean / unit
-    covariance = np.zeros((basis.shape[1], basis.shape[1]))
-    for rows in _blocks(X, unit):
-        rows = (rows - center) @ basis
-        covariance += rows.T @ rows
-    return _Spread(mean, unit, basis, covariance / X.shape[0])
+def _class_discriminants(points, labels, n_directions):
+    """Return directions (m, n_directions) of points (n, m) that separate labels (n,).
+
+    None where a label has a single point or the points of all labels are equal.
+    """
+    sizes = np.unique(labels, return_counts=True)[1]
+    scaler = StandardScaler()
+    analysis = LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto")
+    if len(sizes) < 2 or sizes.min() < 2:
+        return None
+    try:
+        analysis.fit(scaler.fit_transform(points), labels)
+    except np.linalg.LinAlgError:
+        return None
+    found = analysis.scalings_[:, : min(n_directions, len(sizes) - 1)]
+    return found / scaler.scale_[:, None]
 
 
 def discriminant_directions(X, groups, n_directions):
     """Return directions (d, n_directions) of X (n, d) that separate groups; its mean.
 
-    Generalised eigenvectors v of the covariance T of all samples and the shrunk one S
-    inside groups (n,): T v = λ S v, the largest λ first, with vᵀ S v the mean variance
-    inside groups. None where that is zero. S is (1 - a) W + a tr(W) / d I, where W is
-    the pooled covariance and a the square root of the shrinkage of Ledoit and Wolf,
-    more than they advise, since W is that of few classes and used for all. O(n d² +
-    d³); from 2049 features on, in the space of the first 512 principal directions.
+    Generalised eigenvectors v of the covariance T of all samples and
+    the shrunk one S inside groups: T v = λ S v, the largest λ first, with vᵀ S v the
+    mean variance inside groups. None where no two samples share a group, or all that do
+    are equal. S is (1 - a) W + a tr(W) / d I, where W is the pooled covariance and a
+    the square root of the shrinkage of Ledoit and Wolf, more than they advise, since W
+    is that of few classes and used for all. In the space of the first 512 principal
+    directions. O(n d² + d³).
     """
-    spread = _spread_of(X)
-    directions = _directions_of_groups(X, groups, n_directions, spread)
-    return None if directions is None else (directions, spread.mean)
-
-
-def _directions_of_groups(X, groups, n_directions, spread):
-    """Return what `discriminant_directions` does, for the _Spread of X, or None."""
-    _, unit, basis, total = spread
-    d = len(total)
-    within = np.zeros((d, d))
-    fourth = 0.0
-    n_rows = 0
-    n_groups = 0
-    for rows, numbers in _pieces(groups):
-        sizes = np.bincount(numbers)
-        points = next(_blocks(X[rows], unit, len(rows))) @ basis
-        sums = np.zeros((len(sizes), d))
-        np.add.at(sums, numbers, points)
-        points -= (sums / sizes[:, None])[numbers]
-        within += points.T @ points
-        fourth += np.sum(np.einsum("ij,ij->i", points, points) ** 2)
-        n_rows += len(rows)
-        n_groups += len(sizes)
-    # Rounding: samples of a group that are equal may differ from their mean.
-    if not np.trace(within) > _ROUNDING * n_rows * np.trace(total):
+    axes = principal_axes(X, min(_N_KEPT, *X.shape))
+    rows = np.flatnonzero(np.bincount(groups)[groups] > 1)
+    found = _discriminants(axes, axes.place(X[rows]), groups[rows], n_directions)
+    if found is None:
         return None
-    shrinkage = np.sqrt(_shrinkage(within / n_rows, fourth / n_rows, n_rows))
-    within /= n_rows - n_groups
+    return _with_signs(axes.directions @ found), axes.mean
+
+
+def _discriminants(axes, points, groups, n_directions):
+    """Return the discriminant directions (m, n_directions) in the space of Axes.
+
+    Of points (n, m) there, in groups (n,) of several points. None where these are none,
+    or equal inside groups.
+    """
+    _, numbers, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    sums = np.zeros((len(sizes), points.shape[1]))
+    np.add.at(sums, numbers, points)
+    inside = points - (sums / sizes[:, None])[numbers]
+    # Rounding: samples of a group that are equal may differ from their mean.
+    if not np.sum(inside**2) > _ROUNDING * len(points) * axes.variances.sum():
+        return None
+    shrinkage = np.sqrt(ledoit_wolf_shrinkage(inside, assume_centered=True))
+    within = inside.T @ inside / (len(points) - len(sizes))
+    d = len(within)
     variance = np.trace(within) / d
-    shrunk = (1.0 - shrinkage) * within / variance + shrinkage * np.eye(d)
-    # Keeps the matrix regular where the shrinkage is almost zero.
-    shrunk += 1e-9 * np.eye(d)
+    # A little more keeps the matrix regular where the shrinkage is almost zero.
+    shrunk = (1.0 - shrinkage) * within / variance + (shrinkage + 1e-9) * np.eye(d)
     first = d - n_directions
-    vectors = eigh(total / variance, shrunk, subset_by_index=(first, d - 1))[1]
-    return _with_signs(basis @ vectors[:, ::-1])
+    total = np.diag(axes.variances) / variance
+    return eigh(total, shrunk, subset_by_index=(first, d - 1))[1][:, ::-1]
 
 
-def tells_unseen_classes(X, groups, classes, n_components, random_state):
+def tells_unseen_classes(X, classes, n_directions, random_state):
     """Whether discriminant directions are better than principal ones for new classes.
 
-    The classes are left out by parts: directions of X (n, d) come from the groups (n,)
-    of the other samples, and count the samples of the classes left out whose nearest
-    labelled one is of their class. As many principal directions of all samples are
-    compared on the same ones. `classes` (n,) are -1 where unknown. False with fewer
-    than four classes of two samples. O(n d² + d³), as `discriminant_directions`, which
-    is computed four times for one covariance of all samples.
+    A quarter of the classes (n,) is left out at a time. `classes` are -1 where unknown.
+    False with fewer than four classes of two samples. The cost is that of
+    `discriminant_directions`.
     """
-    rows = np.flatnonzero(classes >= 0)
-    if len(rows) > _MOST_COMPARED:
-        rows = np.sort(random_state.choice(rows, _MOST_COMPARED, replace=False))
-    labels = classes[rows]
-    names, sizes = np.unique(labels, return_counts=True)
-    names = names[sizes > 1]
+    rows = _compared(classes, 2, random_state)
+    names, numbers = np.unique(classes[rows], return_inverse=True)
     if len(names) < _N_PARTS:
         return False
-    n_directions = min(n_components, *X.shape)
-    spread = _spread_of(X)
-    basis = spread.basis
-    center = spread.mean / spread.unit
-    samples = np.concatenate(
-        [(block - center) @ basis for block in _blocks(X[rows], spread.unit)]
-    )
-    d = len(spread.covariance)
-    principal = eigh(spread.covariance, subset_by_index=(d - n_directions, d - 1))[1]
-    is_alike = _has_alike_neighbor(samples @ principal, labels)
-    balance = 0
-    # A single sample is a group without a pair.
-    alone = groups.max() + 1 + np.arange(len(groups))
-    for first in range(_N_PARTS):
-        left_out = names[first::_N_PARTS]
-        seen = np.where(np.isin(classes, left_out), alone, groups)
-        directions = _directions_of_groups(X, seen, n_directions, spread)
-        if directions is None:
-            return False
-        judged = np.isin(labels, left_out)
-        balance += np.count_nonzero(
-            _has_alike_neighbor(samples @ (basis.T @ directions), labels)[judged]
-        )
-        balance -= np.count_nonzero(is_alike[judged])
-    return balance > 0
+    axes = principal_axes(X, min(_N_KEPT, *X.shape))
+    points = axes.place(X[rows])
+
+    def find(points, labels):
+        return _discriminants(axes, points, labels, n_directions)
+
+    parts = numbers % _N_PARTS
+    return _gain(points, points[:, :n_directions], numbers, parts, find) > 0
+
+
+def _compared(classes, least, random_state):
+    """Return samples of the classes (n,) of at least so many samples; -1 is none.
+
+    With a random state at most 4096.
+    """
+    rows = np.flatnonzero(classes >= 0)
+    if random_state is not None and len(rows) > _MOST_COMPARED:
+        rows = np.sort(random_state.choice(rows, _MOST_COMPARED, replace=False))
+    return rows[np.bincount(classes[rows])[classes[rows]] >= least]
+
+
+def _gain(points, principal, labels, parts, find):
+    """Return how many more points (n, m) have a nearest one of their label (n,).
+
+    Along directions ``find(points, labels)`` of the points of other parts (n,) than
+    their own, beside principal coordinates (n, p). NaN where these find none.
+    """
+    is_alike = _has_alike_neighbor(principal, labels)
+    gain = 0
+    for part in range(_N_PARTS):
+        judged = parts == part
+        found = find(points[~judged], labels[~judged])
+        if found is None:
+            return np.nan
+        gain += np.count_nonzero(_has_alike_neighbor(points @ found, labels)[judged])
+        gain -= np.count_nonzero(is_alike[judged])
+    return gain
 
 
 def _has_alike_neighbor(points, labels):
@@ -207,54 +252,22 @@ def _has_alike_neighbor(points, labels):
     return labels[nearest.kneighbors(return_distance=False)[:, 0]] == labels
 
 
-def _pieces(groups):
-    """Yield blocks of samples (m,) that share groups (n,), and their groups from 0 on.
+def principal_axes(X, n_directions):
+    """Return the Axes of X (n, d), the first `n_directions` of them.
 
-    A group of more samples than a block holds is divided; single samples are left out.
-    """
-    order = np.argsort(groups, kind="stable")
-    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
-    pieces = []
-    for group in np.split(order, starts[1:]):
-        n_parts = -(-len(group) // _BLOCK_SAMPLES)
-        pieces += [part for part in np.array_split(group, n_parts) if len(part) > 1]
-    while pieces:
-        sizes = np.cumsum([len(piece) for piece in pieces])
-        n_taken = max(1, int(np.searchsorted(sizes, _BLOCK_SAMPLES, side="right")))
-        taken = pieces[:n_taken]
-        pieces = pieces[n_taken:]
-        numbers = np.repeat(np.arange(n_taken), [len(piece) for piece in taken])
-        yield np.concatenate(taken), numbers
-
-
-def _shrinkage(covariance, fourth, n_samples):
-    """Return the shrinkage of Ledoit and Wolf (2004) for a covariance (d, d).
-
-    `fourth` is the mean fourth power of the lengths of the samples.
-    """
-    d = len(covariance)
-    squares = np.sum(covariance**2)
-    distance = squares - np.trace(covariance) ** 2 / d
-    error = (fourth - squares) / n_samples
-    return min(max(error, 0.0) / distance, 1.0) if distance > 0 else 1.0
-
-
-def principal_directions(X, n_directions):
-    """Return orthonormal principal directions (d, n_directions) of X (n, d); its mean.
-
-    Dense or sparse X, float64 results; the largest entry of a direction is positive.
-    O(n d²), or O(n d n_directions) from 2049 features on.
+    Dense or sparse X, float64 results. O(n d²), or O(n d n_directions) from 2049
+    features on.
     """
     (n, d) = X.shape
-    extremes = extreme_rows(X)
-    unit = float(np.abs(extremes).max()) or 1.0
+    unit = float(np.abs(extreme_rows(X)).max()) or 1.0
     mean = sum(rows.sum(axis=0) for rows in _blocks(X, unit)) / n
     if d <= _MOST_FEATURES or n_directions == min(n, d):
         covariance = np.zeros((d, d))
         for rows in _blocks(X, unit):
             rows -= mean
             covariance += rows.T @ rows
-        _, vectors = np.linalg.eigh(covariance)
+        values, vectors = np.linalg.eigh(covariance)
+        values = values[::-1][:n_directions]
         directions = vectors[:, ::-1][:, :n_directions]
     else:
         centred = LinearOperator(
@@ -265,8 +278,11 @@ def principal_directions(X, n_directions):
         )
         start = np.ones(min(n, d))
         start[1::2] = -0.5
-        directions = svds(centred, n_directions, v0=start)[2][::-1].T
-    return _with_signs(directions), mean * unit
+        _, roots, vectors = svds(centred, n_directions, v0=start)
+        values = roots[::-1] ** 2
+        directions = vectors[::-1].T
+    variances = np.maximum(values, 0.0) / n
+    return Axes(_with_signs(directions), mean * unit, unit, variances)
 
 
 def _with_signs(directions):
@@ -276,12 +292,16 @@ def _with_signs(directions):
     return directions * np.where(directions[largest, columns] < 0, -1.0, 1.0)
 
 
-def _blocks(X, unit, step=_BLOCK_SAMPLES):
+def _blocks(X, unit):
     """Yield dense blocks of X (n, d) over a unit, in float64."""
-    for first in range(0, X.shape[0], step):
-        rows = X[first : first + step]
-        rows = rows.toarray() if issparse(rows) else rows
-        yield rows.astype(np.float64, order="C") / unit
+    for first in range(0, X.shape[0], _BLOCK_SAMPLES):
+        yield _dense(X[first : first + _BLOCK_SAMPLES], unit)
+
+
+def _dense(X, unit):
+    """Return samples (n, d) over a unit, as a dense float64 array."""
+    X = X.toarray() if issparse(X) else X
+    return X.astype(np.float64, order="C") / unit
 
 
 def neighbors_of(X, n_neighbors):
@@ -298,7 +318,7 @@ def neighbors_of(X, n_neighbors):
     return graph
 
 
-def learning_rate_of(parameter, first_weights, step=STEP):
+def learning_rate_of(parameter, first_weights, step):
     """Return the step size of Adam: the parameter, or what "auto" is.
 
     `step` root mean squares of the weights (n_in, n_out) of the first layer at the

@@ -18,7 +18,6 @@ from skdiffclust._torch import (
     to_tensor,
     train_module,
 )
-from skdiffclust.forests._embedding._start import STEP
 from skdiffclust.forests._embedding._training import (
     dense_batch,
     loop_checkpoint,
@@ -43,11 +42,11 @@ class ModuleTrainer:
     n_clusters : int
     random_state : RandomState
     device : str
-    rates : Rates or None, default=None
+    rates : Rates or None
         Scales to continue with. If None, they are computed from the parameters.
-    first_weights : ndarray of shape (n_features, n_out) or None, default=None
+    first_weights : ndarray of shape (n_features, n_out) or None
         Of a named encoder, at the start.
-    step : float, default=STEP
+    step : float
         The "auto" step size, relative to the root mean square of these.
     """
 
@@ -59,9 +58,9 @@ class ModuleTrainer:
         n_clusters,
         random_state,
         device,
-        rates=None,
-        first_weights=None,
-        step=STEP,
+        rates,
+        first_weights,
+        step,
     ):
         self.settings = estimator
         self.module = module.to(device)

@@ -7,7 +7,6 @@ from skdiffclust._checkpoint import ArraysState, LoopCheckpoint, identify
 from skdiffclust._optimisers import Adam
 from skdiffclust.forests._constrained._spanning import maximum_spanning_forest
 from skdiffclust.forests._embedding._start import (
-    STEP,
     Rates,
     learning_rate_of,
     noise_scale_of,
@@ -40,9 +39,9 @@ class EncoderTrainer:
     X : ndarray or csr_array of shape (n_samples, n_features)
     n_clusters : int
     random_state : RandomState
-    rates : Rates or None, default=None
+    rates : Rates or None
         Scales to continue with. If None, they are computed from the parameters.
-    step : float, default=STEP
+    step : float
         The "auto" step size, relative to the root mean square of the first layer's
         weights.
     """
@@ -56,8 +55,8 @@ class EncoderTrainer:
         X,
         n_clusters,
         random_state,
-        rates=None,
-        step=STEP,
+        rates,
+        step,
     ):
         self.settings = estimator
         self.encoder = encoder

@@ -8,9 +8,12 @@ from scipy.linalg import eigh
 from scipy.spatial.distance import pdist
 from sklearn.covariance import ledoit_wolf
 from sklearn.decomposition import PCA
-from sklearn.neighbors import NearestNeighbors
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
+from sklearn.preprocessing import StandardScaler
 
 from skdiffclust import SpanningForestEmbedding
+from skdiffclust._constraints import as_constraints
 from skdiffclust.forests._embedding import _start
 from skdiffclust.forests._perturbed._similarity import standardized_similarity
 
@@ -28,15 +31,27 @@ def test_directions_are_those_of_pca(container, scale, by_products, monkeypatch)
         monkeypatch.setattr(_start, "_MOST_FEATURES", 2)
     X = anisotropic()
     expected = PCA(3, svd_solver="full").fit(X).components_
-    found, mean = _start.principal_directions(container(X * scale), 3)
-    assert_allclose(mean, X.mean(axis=0) * scale, rtol=1e-12)
+    axes = _start.principal_axes(container(X * scale), 3)
+    found = axes.directions
+    assert_allclose(axes.mean, X.mean(axis=0) * scale, rtol=1e-12)
     assert_allclose(np.abs(expected @ found), np.eye(3), atol=1e-8)
+    placed = axes.place(container(X * scale)) * (axes.unit / scale)
+    assert_allclose(placed, (X - X.mean(axis=0)) @ found, atol=1e-8)
+    assert_allclose(placed.var(axis=0), axes.variances * (axes.unit / scale) ** 2)
     assert (found.max(axis=0) == np.abs(found).max(axis=0)).all()
+
+
+def principal_encoder(X, n_components):
+    known = as_constraints(len(X), partial_labels=np.zeros(len(X), dtype=int))
+    rng = np.random.RandomState(0)
+    encoder, init = _start.linear_encoder("auto", X, known, 1, n_components, rng)
+    assert init == "pca"
+    return encoder
 
 
 def test_more_components_than_features_keep_distances():
     X = anisotropic(30, 4)
-    encoder = _start.principal_encoder(X, 9, np.random.RandomState(0))
+    encoder = principal_encoder(X, 9)
     embedding = encoder.outputs(X)
     assert embedding.shape == (30, 9)
     assert_allclose(pdist(embedding), pdist(X), rtol=1e-10)
@@ -68,8 +83,7 @@ def discriminants(X, groups, n_directions):
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150])
-def test_discriminant_directions(container, scale, monkeypatch):
-    monkeypatch.setattr(_start, "_BLOCK_SAMPLES", 16)
+def test_discriminant_directions(container, scale):
     X, groups = grouped()
     expected, values = discriminants(X, groups, 3)
     assert values[0] > 1.5 * values[2]  # they are determined
@@ -79,34 +93,76 @@ def test_discriminant_directions(container, scale, monkeypatch):
     assert_allclose(found * signs, expected, rtol=1e-6, atol=1e-8)
 
 
-def test_discriminant_directions_of_more_features_than_are_decomposed(monkeypatch):
-    # In the space of the principal directions, here all of it.
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150])
+def test_directions_of_classes_are_those_of_discriminant_analysis(container, scale):
     X, groups = grouped()
-    expected = _start.discriminant_directions(X, groups, 3)[0]
-    monkeypatch.setattr(_start, "_MOST_FEATURES", 4)
-    found = _start.discriminant_directions(sparse.csr_array(X), groups, 3)[0]
-    assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
+    X = np.column_stack([X, np.ones(len(X))])
+    known = groups < 3
+    classes = np.where(known, groups, -1)
+    model = LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto")
+    model.fit(StandardScaler().fit_transform(X[known]), classes[known])
+    expected = model.scalings_[:, :2] / X[known].std(axis=0).clip(1e-9)[:, None]
+    found, mean = _start.class_directions(
+        container(X * scale), classes, 9, is_tested=False
+    )
+    assert_allclose(mean, X.mean(axis=0) * scale, rtol=1e-12)
+    # Up to the units of the samples; the constant feature tells nothing.
+    ratios = found[:-1] / expected[:-1]
+    assert_allclose(ratios, np.broadcast_to(ratios[0], ratios.shape), rtol=1e-6)
 
 
-def test_large_groups_are_divided_and_single_samples_left_out(monkeypatch):
-    monkeypatch.setattr(_start, "_BLOCK_SAMPLES", 4)
-    groups = np.array([3, 0, 3, 3, 1, 3, 0, 3, 3, 2])
-    blocks = list(_start._pieces(groups))
-    rows = np.concatenate([rows for rows, _ in blocks])
-    assert sorted(rows) == [0, 1, 2, 3, 5, 6, 7, 8]
-    for rows, numbers in blocks:
-        assert len(rows) <= 4 and (np.bincount(numbers) > 1).all()
-        for number in np.unique(numbers):
-            assert len(np.unique(groups[rows[numbers == number]])) == 1
+def test_directions_of_classes_of_many_features_are_of_their_principal_ones(
+    monkeypatch,
+):
+    X, y = classes_beside_noise(3.0)
+    monkeypatch.setattr(_start, "_N_KEPT", 11)
+    found, _ = _start.class_directions(sparse.csr_array(X), y, 3, is_tested=True)
+    axes = _start.principal_axes(X, 11)
+    assert found.shape == (12, 3)
+    assert_allclose(axes.directions @ (axes.directions.T @ found), found, atol=1e-9)
+
+
+@pytest.mark.few_epochs
+@pytest.mark.parametrize("n", [60, 200])
+def test_six_labels_a_class_teach_a_plain_signal_among_noise(n, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    y = np.arange(2 * n) % 3
+    X = np.column_stack([6 * np.eye(3)[y], np.zeros((2 * n, 7))])
+    X += rng.normal(size=X.shape) * np.repeat([1, 6], [3, 7])
+    labels = np.where(np.arange(n) < 18, y[:n], -1)
+    model = SpanningForestEmbedding(3, random_state=global_random_seed)
+    model.fit(X[:n], labels)
+    nearest = KNeighborsClassifier(1)
+    plain = nearest.fit(X[:18], y[:18]).score(X[n:], y[n:])
+    embedded = model.transform(X)
+    learned = nearest.fit(embedded[:18], y[:18]).score(embedded[n:], y[n:])
+    assert model.init_ == "lda"
+    assert learned > 0.9 > plain
+
+
+@pytest.mark.few_epochs
+def test_distances_of_the_features_are_kept_where_few_labels_mislead():
+    # Each class has two opposite corners of a square, so that no direction tells them.
+    corner = np.arange(120) % 4
+    y = (corner % 3 == 0).astype(int)
+    X = np.repeat(np.column_stack([corner // 2, corner % 2]), 100, axis=1)
+    X = X + 0.1 * np.random.RandomState(0).normal(size=X.shape)
+    labels = np.where(np.arange(120) < 16, y, -1)
+    model = SpanningForestEmbedding(2, max_iter=1, random_state=0).fit(X, labels)
+    assert model.init_ == "pca"
 
 
 @pytest.mark.few_epochs
 def test_no_discriminants_without_pairs_or_variance_inside_groups():
     X, groups = grouped()
     alone = np.arange(len(X))
-    assert _start.discriminant_encoder(X, alone, 2, None) is None
+    assert _start.discriminant_directions(X, alone, 2) is None
     same = X[groups % 3]
-    assert _start.discriminant_encoder(same, groups % 3, 2, None) is None
+    assert _start.discriminant_directions(same, groups % 3, 2) is None
+    for classes in (groups % 3, np.where(alone < 4, alone // 2, -1), alone):
+        found = _start.class_directions(same, classes, 2, is_tested=False)
+        assert found is None or len(np.unique(classes)) == 3
     y = np.where(alone < 3, alone, -1)
     options = {"n_components": 2, "max_iter": 1, "random_state": 0}
     found, pca = (
@@ -119,10 +175,14 @@ def test_no_discriminants_without_pairs_or_variance_inside_groups():
 
 def test_more_components_than_features_keep_discriminant_distances():
     X, groups = grouped()
-    few = _start.discriminant_encoder(X, groups, 5, None).outputs(X)
-    many = _start.discriminant_encoder(X, groups, 9, np.random.RandomState(0))
-    assert_allclose(pdist(many.outputs(X)), pdist(few), rtol=1e-9)
-    assert_allclose(few.mean(axis=0), 0.0, atol=1e-10)
+    links = np.argwhere(np.triu(groups[:, None] == groups, 1))
+    known = as_constraints(len(X), must_link=links)
+    few, many = (
+        _start.linear_encoder("lda", X, known, 4, m, np.random.RandomState(0))[0]
+        for m in (5, 9)
+    )
+    assert_allclose(pdist(many.outputs(X)), pdist(few.outputs(X)), rtol=1e-9)
+    assert_allclose(few.outputs(X).mean(axis=0), 0.0, atol=1e-10)
 
 
 def classes_beside_noise(noise, n_classes=8, n_each=12, seed=0):
@@ -134,18 +194,15 @@ def classes_beside_noise(noise, n_classes=8, n_each=12, seed=0):
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("most_features", [2048, 4])
 def test_discriminants_are_taken_where_they_tell_unseen_classes(
-    container, most_features, monkeypatch, global_random_seed
+    container, monkeypatch, global_random_seed
 ):
-    monkeypatch.setattr(_start, "_MOST_FEATURES", most_features)
     X, y = classes_beside_noise(10.0, seed=global_random_seed)
     classes = np.where(np.arange(len(y)) % 2, -1, y)
-    groups = np.where(classes < 0, len(y) + np.arange(len(y)), classes)
 
     def tells(X, classes):
         return _start.tells_unseen_classes(
-            container(X), groups, classes, 4, np.random.RandomState(0)
+            container(X), classes, 4, np.random.RandomState(0)
         )
 
     assert tells(X, classes) and tells(1e150 * X, classes)
@@ -166,16 +223,19 @@ def test_the_automatic_start_is_one_of_the_two(global_random_seed):
             X += np.random.RandomState(global_random_seed).normal(size=X.shape)
         options = {"n_components": n_components, "max_iter": 1, "random_state": 0}
         found, named = (
-            SpanningForestEmbedding(8, init=init, **options).fit(X, y)
+            SpanningForestEmbedding(8, init=init, **options).fit(
+                X, np.where(y < 7, y, -1)
+            )
             for init in ("auto", init)
         )
         assert_array_equal(found.coefs_[0], named.coefs_[0])
         assert found.learning_rate_ == named.learning_rate_
+        assert found.init_ == named.init_ == init
 
 
 def test_fewer_samples_than_components_and_constant_features():
     for X in (anisotropic(3, 5), np.ones((4, 2)), np.zeros((4, 2))):
-        encoder = _start.principal_encoder(X, 6, np.random.RandomState(0))
+        encoder = principal_encoder(X, 6)
         assert np.isfinite(encoder.outputs(X)).all()
         assert_allclose(pdist(encoder.outputs(X)), pdist(X), atol=1e-8)
 
@@ -214,11 +274,13 @@ def test_automatic_noise_is_the_gap_of_the_two_nearest():
 
 def test_automatic_step_is_a_fiftieth_of_the_weights():
     weights = np.array([[3.0, -4.0]])
-    assert _start.learning_rate_of("auto", weights) == pytest.approx(np.sqrt(12.5) / 50)
-    assert _start.learning_rate_of("auto", 1e300 * weights) > 1e297
-    assert _start.learning_rate_of("auto", 0 * weights) == 1e-3
-    assert _start.learning_rate_of("auto", None) == 1e-3
-    assert _start.learning_rate_of(0.5, weights) == 0.5
+    assert _start.learning_rate_of("auto", weights, 0.02) == pytest.approx(
+        np.sqrt(12.5) / 50
+    )
+    assert _start.learning_rate_of("auto", 1e300 * weights, 0.02) > 1e297
+    assert _start.learning_rate_of("auto", 0 * weights, 0.02) == 1e-3
+    assert _start.learning_rate_of("auto", None, None) == 1e-3
+    assert _start.learning_rate_of(0.5, weights, 0.02) == 0.5
 
 
 @pytest.mark.few_epochs

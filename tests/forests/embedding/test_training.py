@@ -103,10 +103,14 @@ def test_the_loss_of_a_batch_has_the_gradients_of_autograd(
     settings, encoder, X, batches = problem(sizes, similarity, global_random_seed)
     (batch, *_) = batches.epoch(12, np.random.RandomState(0))
     module = encoder_module(encoder)
-    twin = ModuleTrainer(settings, module, X, 3, np.random.RandomState(1), "cpu")
+    twin = ModuleTrainer(
+        settings, module, X, 3, np.random.RandomState(1), "cpu", *STEPS
+    )
     expected = twin.loss(batch)
     expected.backward()
-    trainer = EncoderTrainer(settings, encoder, X, 3, np.random.RandomState(1))
+    trainer = EncoderTrainer(
+        settings, encoder, X, 3, np.random.RandomState(1), None, 0.02
+    )
     loss, gradients = trainer.loss_and_gradients(batch)
     assert loss > 0
     assert_allclose(loss, float(expected.detach()), rtol=1e-12)
@@ -116,6 +120,10 @@ def test_the_loss_of_a_batch_has_the_gradients_of_autograd(
     theirs = module_encoder(theirs)
     for gradient, other in zip(gradients, theirs.arrays, strict=True):
         assert_allclose(gradient, other, rtol=1e-9, atol=1e-10)
+
+
+# Rates and first weights, which are to be found, and the relative step.
+STEPS = None, None, 0.02
 
 
 class Loop:
@@ -143,11 +151,13 @@ def test_epochs_are_those_of_torch(sizes, similarity, global_random_seed):
 
     settings, encoder, X, batches = problem(sizes, similarity, global_random_seed)
     start = encoder.copy()
-    ours = EncoderTrainer(settings, encoder, X, 3, np.random.RandomState(1))
+    ours = EncoderTrainer(settings, encoder, X, 3, np.random.RandomState(1), None, 0.02)
     loop = Loop()
     ours.run(loop, batches, None)
     rng = np.random.RandomState(1)
-    twin = _torch.ModuleTrainer(settings, encoder_module(start), X, 3, rng, "cpu")
+    twin = _torch.ModuleTrainer(
+        settings, encoder_module(start), X, 3, rng, "cpu", *STEPS
+    )
     other = Loop()
     twin.run(other, batches, None)
     assert_allclose(loop.losses, other.losses, rtol=1e-8)
@@ -160,7 +170,9 @@ def test_epochs_are_those_of_torch(sizes, similarity, global_random_seed):
 def test_float32_stays_and_x_is_not_written():
     settings, encoder, X, batches = problem([4, 3], "rbf", 0, np.float32)
     before = X.copy()
-    trainer = EncoderTrainer(settings, encoder, X, 3, np.random.RandomState(1))
+    trainer = EncoderTrainer(
+        settings, encoder, X, 3, np.random.RandomState(1), None, 0.02
+    )
     trainer.run(Loop(), batches, None)
     assert {array.dtype for array in encoder.arrays} == {np.dtype(np.float32)}
     assert_array_equal(X, before)
@@ -169,7 +181,9 @@ def test_float32_stays_and_x_is_not_written():
 def test_what_overflows_has_no_loss():
     settings, encoder, X, batches = problem([4, 3], "sqeuclidean", 0)
     encoder.weights[0][...] = 1e300
-    trainer = EncoderTrainer(settings, encoder, X, 3, np.random.RandomState(1))
+    trainer = EncoderTrainer(
+        settings, encoder, X, 3, np.random.RandomState(1), None, 0.02
+    )
     (batch, *_) = batches.epoch(12, np.random.RandomState(0))
     with np.errstate(over="ignore", invalid="ignore"):
         loss, gradients = trainer.loss_and_gradients(batch)
