@@ -133,25 +133,10 @@ class Penalty:
         """Return which features (d,) are selected."""
         return group_norms(model.inputs[0], self.groups) > 0
 
-    def on_columns(self, active):
-        """Return the penalty of a model with the columns in `active` (d,) only.
-
-        Groups are selected or dropped as a whole.
-        """
-        position = np.cumsum(active) - 1
-        inside = [columns[active[columns[:, 0]]] for columns in self.groups]
-        groups = [position[columns] for columns in inside if columns.size]
-        return self._of_groups(groups, active[self.first_columns])
-
     @cached_property
     def first_columns(self):
         """One column (g,) of each group."""
         return np.concatenate([columns[:, 0] for columns in self.groups])
-
-    def _of_groups(self, groups, active):
-        """Return the penalty of other groups, with the factors of active ones (g,)."""
-        factors = None if self.factors is None else self.factors[active]
-        return replace(self, groups=groups, factors=factors)
 
     def norms(self, weights):
         """Return the norms (g,) of the groups of rows of weights (d, k)."""
@@ -229,9 +214,9 @@ class NormPenalty(Penalty):
             groups.append(end + np.arange(count * size).reshape(count, size))
             end = end + count * size
             first = first + len(columns)
-        return self._of_groups(groups, active), self.order[
-            np.repeat(active, self.sizes)
-        ]
+        factors = None if self.factors is None else self.factors[active]
+        columns = self.order[np.repeat(active, self.sizes)]
+        return replace(self, groups=groups, factors=factors), columns
 
     def starts(self, n_outputs):
         """Return where groups begin in a flat vector, n_outputs entries a feature."""

@@ -383,14 +383,12 @@ def largest_alpha(problem, model, penalty):
     return largest * np.sqrt(eigenvalue / model.arrays[-1].size)
 
 
-def best_along_path(models, problem, penalty, loss_along=None):
-    """Return the model, of several, that leads to the lowest penalised losses.
+def best_along_path(models, problem, penalty):
+    """Return the linear model, of several, that leads to the lowest penalised losses.
 
-    They are compared on a few penalties of a path by `loss_along`, a function like
-    `_loss_along`, which solves for linear models. Models with the same clusters as an
+    They are compared on a few penalties of a path. Models with the same clusters as an
     earlier one are left out.
     """
-    loss_along = loss_along or _loss_along
     distinct = []
     found = []
     for model in models:
@@ -401,7 +399,7 @@ def best_along_path(models, problem, penalty, loss_along=None):
     if len(distinct) == 1:
         return distinct[0]
     alphas = largest_alpha(problem, models[0], penalty) * _TRIED_SHARES
-    losses = [loss_along(model, problem, penalty, alphas) for model in distinct]
+    losses = [_loss_along(model, problem, penalty, alphas) for model in distinct]
     return distinct[int(np.argmin(losses))]
 
 

@@ -19,13 +19,12 @@ from skdiffclust._compat import (
 from skdiffclust._constraints import as_constraints
 from skdiffclust._devices import outside_torch_modes
 from skdiffclust._history import (
-    EpochLoop,
     Training,
     drop_stale,
     keep_state_on_error,
     warn_of_convergence,
 )
-from skdiffclust._optimisers import Adam, Momentum
+from skdiffclust._optimisers import Adam
 from skdiffclust.gemini._base import (
     BaseGEMINI,
     not_negative,
@@ -58,9 +57,6 @@ from skdiffclust.gemini._sparse_rows import centered, have_equal_columns
 from skdiffclust.gemini._starts import matched, softened
 from skdiffclust.gemini._training import train_model
 from skdiffclust.gemini._walk import Walk, advance_to, first_alpha, walk_path
-
-# Most epochs at each of the penalties that starts of trained paths are compared on.
-_MOST_TRIAL_EPOCHS = 100
 
 
 class SparseGEMINI(SelectorMixin, BaseGEMINI):
@@ -158,9 +154,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         more than this share.
     n_init : int, default=3
         Number of restarts of the first stage, one from k-means and the others from
-        random weights, as in :class:`GEMINI`. Where `kkt_` is available (see Notes),
-        the path starts from the restart with the lowest penalised losses at a few
-        penalties, and otherwise from the restart with the lowest loss.
+        random weights, as in :class:`GEMINI`. The path of a linear model that is solved
+        (see Notes) starts from the restart with the lowest penalised losses at a few
+        penalties, and all others from the restart with the lowest loss.
     device : str or torch.device, default="auto"
         Device on which perceptrons are trained. "auto" selects CUDA if it is available
         and the CPU otherwise. Linear models, and perceptrons on sparse samples, are
@@ -663,47 +659,19 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         """Return the model that the path starts from.
 
         The best one may be sharp, without a gradient; where penalties are solved, soft
-        versions of all are tried on a few. Where they are trained for with a
-        certificate, so are the models as they are. The clusters of the start are in the
-        order of the best one, with labels (n,).
+        versions of all are tried on a few, and otherwise the one of the lowest loss is
+        taken as it was trained. The clusters of the start are in the order of the best
+        one, with labels (n,).
         """
         n_starts = self._n_starts(problem, self._kind())
-        penalty = self._penalty(problem)
         if self._is_exact(len(problem.X)):
             candidates = (best, *trained[:n_starts])
             candidates = [softened(model, problem) for model in candidates]
-            start = best_along_path(candidates, problem, penalty)
+            start = best_along_path(candidates, problem, self._penalty(problem))
         else:
             losses = [loop.best_loss for loop in training.loops[:n_starts]]
-            candidates = [trained[i] for i in np.argsort(losses, kind="stable")]
-            start = candidates[0]
-            if self._tolerance(len(problem.X)) is not None:
-                start = best_along_path(
-                    candidates, problem, penalty, self._loss_of_training
-                )
+            start = trained[int(np.argmin(losses))]
         return matched(start, start.forward(problem.X)[0].argmax(axis=1), labels)
-
-    def _loss_of_training(self, model, problem, penalty, alphas):
-        """Return the sum of losses at penalties (a,) that training leads to."""
-        arrays = [array.copy() for array in model.arrays]
-        trial = MODELS[self._kind()].from_arrays(arrays)
-        optimiser = Momentum(arrays, self.learning_rate)
-        total = 0.0
-        for alpha in alphas:
-            params = self._training_params()
-            params["max_iter"] = min(self.max_iter, _MOST_TRIAL_EPOCHS)
-            loop = EpochLoop(type(self).__name__, **params)
-            train_model(
-                trial,
-                problem,
-                loop,
-                optimiser,
-                batch_size=len(problem.X),
-                random_state=None,
-                penalty=penalty.at(alpha),
-            )
-            total += loop.best_loss
-        return total
 
     def _is_exact(self, n_samples):
         """Return whether the penalised problem is solved exactly, not by training."""

@@ -1,23 +1,16 @@
 """Steps along the regularisation path: one per penalty, each from the last.
 
-Features that are out may come back at any step. With more features than samples, and at
-least half of them out, a step works only on those that are selected (an active set) and
-checks all others at its end: features that a proximal step from zero would select
-return, and the step continues. With fewer out, copying the others costs more than it
-saves.
+Features that are out may come back at any step.
 """
-
-from dataclasses import replace
 
 import numpy as np
 
 from skdiffclust._assignments import softmax
-from skdiffclust._checkpoint import restore_stream, stream_arrays
 from skdiffclust._optimisers import Momentum
 from skdiffclust._threads import small_products
 from skdiffclust.gemini._calibration import some_rows
 from skdiffclust.gemini._models import MODELS
-from skdiffclust.gemini._path import Step, compact, expand
+from skdiffclust.gemini._path import Step, compact
 from skdiffclust.gemini._penalties import group_norms
 from skdiffclust.gemini._solver import (
     SMALLEST_SHARE,
@@ -25,7 +18,6 @@ from skdiffclust.gemini._solver import (
     GroupSolver,
     largest_alpha,
 )
-from skdiffclust.gemini._sparse_rows import take_columns
 from skdiffclust.gemini._training import loss_and_gradients, train_model
 
 # Factor from one penalty of a path to the next.
@@ -85,36 +77,31 @@ class Walk:
 
     def snapshot(self):
         """Return copies of all that a step changes."""
-        arrays = [*self.model.arrays, *self.optimiser.state]
-        return [array.copy() for array in arrays], self.rng.get_state()
+        return self.state(), self.rng.get_state()
 
     def restore(self, snapshot):
         """Restore a snapshot."""
         arrays, stream = snapshot
-        for array, old in zip(
-            [*self.model.arrays, *self.optimiser.state], arrays, strict=True
-        ):
-            array[...] = old
+        self.load(arrays)
         self.rng.set_state(stream)
 
     def state(self):
-        """Return all that a step changes as arrays by name, for a checkpoint."""
-        arrays = stream_arrays(self.rng)
+        """Return copies of the arrays that a step changes, by name."""
+        arrays = {}
         for name, array, previous in zip(
             self.model.names, self.model.arrays, self.optimiser.state, strict=True
         ):
-            arrays[f"model.{name}"] = array
-            arrays[f"previous.{name}"] = previous
+            arrays[f"model.{name}"] = array.copy()
+            arrays[f"previous.{name}"] = previous.copy()
         return arrays
 
-    def continue_from(self, arrays):
-        """Continue from what `state` returned; return whether that is possible."""
+    def load(self, arrays):
+        """Continue from what `state` returned."""
         for name, array, previous in zip(
             self.model.names, self.model.arrays, self.optimiser.state, strict=True
         ):
             array[...] = arrays[f"model.{name}"]
             previous[...] = arrays[f"previous.{name}"]
-        return restore_stream(self.rng, arrays)
 
     def record(self, alpha, n_iter, kkt=np.nan):
         """Return the Step of the current arrays, with empty clusters moved last."""
@@ -161,8 +148,6 @@ class Walk:
             return self._solve(problem, penalty, loops, is_last)
         # A resumed path does not have the potentials, which need not be unique.
         getattr(problem.relation, "potentials", {}).clear()
-        n_samples, n_features = problem.X.shape
-        active = self.support
         n_iter = 0
         kkt = np.nan
         for _ in range(_MOST_LOOPS):
@@ -170,29 +155,15 @@ class Walk:
             if loop is None:
                 return None
             loop.compare_with(self.scale)
-            n_in = np.count_nonzero(active)
-            if n_features <= n_samples or 2 * n_in > n_features or not n_in:
-                self._train(
-                    self.model,
-                    self.optimiser,
-                    problem,
-                    penalty,
-                    loop,
-                    self.attributes,
-                )
-                back = np.zeros_like(active)
-            else:
-                self._train_active(active, problem, penalty, loop)
-                back = self._returning(problem, penalty) & ~active
+            self._train(problem, penalty, loop)
             n_iter += loop.n_iter
             if loop.stop_reason == "diverged":
                 break
             if not (is_trial or self.tolerance is None):
                 kkt = self._certificate(problem, penalty)
             is_far = kkt > (self.tolerance or np.inf) and loop.stop_reason == "patience"
-            if not back.any() and not is_far:
+            if not is_far:
                 break
-            active = active | back
         return self.record(alpha, n_iter, kkt)
 
     def _certificate(self, problem, penalty):
@@ -236,83 +207,26 @@ class Walk:
             array[...] = solved
         return self.record(penalty.alpha, loop.n_iter, solver.certificate())
 
-    def _train(self, model, optimiser, problem, penalty, loop, attributes):
+    def _train(self, problem, penalty, loop):
         """Run the epochs of a step; keep the last weights, not the best."""
         train_model(
-            model,
+            self.model,
             problem,
             loop,
-            optimiser,
+            self.optimiser,
             batch_size=self.batch_size,
             random_state=self.rng,
-            attributes=attributes,
+            attributes=self.attributes,
             penalty=penalty,
         )
         if loop.stop_reason == "diverged":
             for array, previous, best in zip(
-                model.arrays, optimiser.state, loop.best_state, strict=True
+                self.model.arrays, self.optimiser.state, loop.best_state, strict=True
             ):
                 # The velocity, which has diverged, is reset.
                 array[...] = previous[...] = best
         # A path has many epochs, and only the last weights are needed.
         loop.best_state = None
-
-    def _train_active(self, active, problem, penalty, loop):
-        """Run the epochs of a step on the active features (d,)."""
-        columns = np.flatnonzero(active)
-        small = penalty.on_columns(active)
-        arrays, state = self._on_columns(columns)
-        model = MODELS[self.kind].from_arrays(arrays)
-        optimiser = Momentum(arrays, self.optimiser.learning_rate)
-        optimiser.state = state
-        rows = replace(problem, X=take_columns(problem.X, columns))
-
-        def attributes(model):
-            whole = expand(self.kind, model.arrays, active)
-            return self.attributes(MODELS[self.kind].from_arrays(whole))
-
-        self._train(model, optimiser, rows, small, loop, attributes)
-        self._put_back(columns, arrays, state)
-
-    def _on_columns(self, columns):
-        """Return copies of arrays and momentum; of inputs only the rows of columns."""
-        chosen = [
-            columns if name in self.model.input_names else slice(None)
-            for name in self.model.names
-        ]
-        return [
-            [array[rows].copy() for array, rows in zip(arrays, chosen, strict=True)]
-            for arrays in (self.model.arrays, self.optimiser.state)
-        ]
-
-    def _put_back(self, columns, arrays, state):
-        """Write what `_on_columns` returned back; other rows of inputs are zero."""
-        for name, whole, previous, array, old in zip(
-            self.model.names,
-            self.model.arrays,
-            self.optimiser.state,
-            arrays,
-            state,
-            strict=True,
-        ):
-            rows = slice(None)
-            if name in self.model.input_names:
-                rows = columns
-                whole[...] = 0
-                previous[...] = 0
-            whole[rows] = array
-            previous[rows] = old
-
-    def _returning(self, problem, penalty):
-        """Return which features (d,) a proximal step would select or keep."""
-        _, _, gradients = loss_and_gradients(self.model, problem)
-        arrays = [array.copy() for array in self.model.arrays]
-        trial = MODELS[self.kind].from_arrays(arrays)
-        rate = self.optimiser.learning_rate
-        for array, gradient in zip(arrays, gradients, strict=True):
-            array -= rate * gradient
-        penalty.prox(trial, rate)
-        return penalty.support(trial)
 
 
 def first_alpha(walk, loops, max_iter):

@@ -250,7 +250,7 @@ def test_other_paths_are_those_of_dense_rows(params):
 
 
 @pytest.mark.few_epochs
-def test_more_features_than_rows_and_an_active_set():
+def test_a_path_of_a_perceptron_on_more_features_than_rows():
     X, _ = counts(n=30, d=80)
     params = {"model": "mlp", "hidden_layer_sizes": 6, "n_init": 1, "max_iter": 8}
     # With the linear kernel the starts of wide dense samples are in other dimensions.
