@@ -47,11 +47,9 @@ from skdiffclust.gemini._sparse_rows import (
     weighted_means,
 )
 from skdiffclust.gemini._starts import (
-    best_cells,
-    cells_of_all,
     family_of_cells,
     family_of_labels,
-    partitions_of,
+    initial_cells,
     rows_to_start,
     sharp_factor,
     soft_factor,
@@ -448,14 +446,13 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         """Return whether the model is a perceptron."""
         return isinstance(self.model, str) and self.model == "mlp"
 
-    def _starts(self, problem, kind, rng, trained):
+    def _starts(self, problem, kind, rng):
         """Yield `_n_starts` initial models and a last one, which is sharp.
 
         The first one is soft and made from the cells of k-means, the others are random.
         Of many samples these are trained on some first, and the best is yielded alone.
-        The sharp one is made from the best of the cells of k-means and of the models in
-        the list `trained`, to which the caller appends. Without features, or with too
-        few hidden units, all are random.
+        The sharp one is made from the same cells as the first. Without features, or
+        with too few hidden units, all are random.
         """
         n_features = problem.X.shape[1]
         n_clusters = self._n_clusters
@@ -468,52 +465,32 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             return new_model(kind, n_distinct, sizes, rng, dtype)
 
         template = new()
-        linear = hasattr(problem.relation, "features") and self.kernel == "linear"
-        mode = self._mode() if linear else None
-        some = problem
-        some_numbered = numbered
-        rows = rows_to_start(problem, n_clusters)
-        if rows is not None:
-            some = problem.take(rows)
-            some_numbered = numbered.take(rows)
-
-        improved = []
-
-        def family(partitions, rng=None):
-            cells = best_cells(some, partitions, n_clusters, mode, rng, improved)
-            if some is not problem:
-                cells = cells_of_all(problem, cells, n_clusters, mode)
-            if kind != "free":
-                return family_of_cells(kind, *cells, template)
-            labels = (problem.X @ cells[0] + cells[1]).argmax(axis=1)
-            return family_of_labels(labels, numbered.X, n_clusters, dtype)
+        family = None
+        if self._has_cells(kind, sizes):
+            linear = hasattr(problem.relation, "features") and self.kernel == "linear"
+            mode = self._mode() if linear else None
+            rows = rows_to_start(problem, n_clusters)
+            cells = initial_cells(problem, rows, n_clusters, mode, rng)
+            some = numbered if rows is None else numbered.take(rows)
+            if kind == "free":
+                labels = (problem.X @ cells[0] + cells[1]).argmax(axis=1)
+                family = family_of_labels(labels, numbered.X, n_clusters, dtype)
+            else:
+                family = family_of_cells(kind, *cells, template)
 
         def first_models():
-            if partitions is None:
-                yield template
-            else:
-                first = family(partitions)
-                yield first(soft_factor(first, some_numbered))
+            yield template if family is None else family(soft_factor(family, some))
             yield from (new() for _ in range(self.n_init - 1))
 
-        partitions = None
-        if self._has_cells(kind, sizes):
-            partitions = partitions_of(some, n_clusters, rng, linear)
         n_starts = self._n_starts(problem, kind)
         if n_starts == self.n_init:
             yield from first_models()
         elif n_starts:
             yield self._best_on_some(first_models(), problem, rng)
-        if partitions is None:
-            return
-        if linear:
-            for model in trained:
-                logits, _ = model.forward(some_numbered.X)
-                partitions.append(logits.argmax(axis=1))
-        last = family(partitions, rng)
-        # The more samples, the closer are some to the border of two clusters.
-        factor = len(problem.X) / len(some.X)
-        yield last(factor * sharp_factor(last, some_numbered))
+        if family is not None:
+            # The more samples, the closer are some to the border of two clusters.
+            factor = len(problem.X) / len(some.X)
+            yield family(factor * sharp_factor(family, some))
 
     def _n_starts(self, problem, kind):
         """Return how many initial models are trained on all samples of a problem."""

@@ -426,8 +426,7 @@ class GEMINI(BaseGEMINI):
         is_final = self._n_starts(problem, self.model) == 0
         if is_final:
             problem = replace(problem, is_fused=False)
-        trained = []
-        starts = self._starts(problem, self.model, rng, trained)
+        starts = self._starts(problem, self.model, rng)
         sizes = self._layer_sizes(X.shape[1])
         n_starts = self._n_starts(problem, self.model)
         n_starts += self._has_cells(self.model, sizes)
@@ -448,7 +447,6 @@ class GEMINI(BaseGEMINI):
                 ),
                 is_final=is_final,
             )
-            trained.append(MODELS[self.model].from_arrays(loop.best_state))
 
         best = MODELS[self.model].from_arrays(training.best.best_state)
         model = units.model(best)

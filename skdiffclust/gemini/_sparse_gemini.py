@@ -625,7 +625,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         attributes, logits = self._views(problem, X, means)
         trained = []
         for model, loop in zip(
-            self._starts(problem, self._kind(), rng, trained), loops, strict=False
+            self._starts(problem, self._kind(), rng), loops, strict=False
         ):
             train_model(
                 model,

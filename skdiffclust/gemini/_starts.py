@@ -366,29 +366,42 @@ def rows_to_start(problem, n_clusters):
     return np.sort(order[places])
 
 
-def best_cells(
-    problem, partitions, n_clusters, linear_mode, random_state=None, known=None
-):
+def initial_cells(problem, rows, n_clusters, linear_mode, random_state):
+    """Return weights (d, k) and biases (k,) of the cells that models start from.
+
+    `linear_mode` is "ova" or "ovo" for the MMD with a linear kernel, and None for all
+    else. Partitions are searched on some `rows` (m,), None for all.
+    """
+    some = problem if rows is None else problem.take(rows)
+    partitions = partitions_of(some, n_clusters, random_state, linear_mode is not None)
+    cells = best_cells(some, partitions, n_clusters, linear_mode, random_state)
+    if some is not problem:
+        cells = cells_of_all(problem, cells, n_clusters, linear_mode)
+    return cells
+
+
+def best_cells(problem, partitions, n_clusters, linear_mode, random_state):
     """Return weights (d, k) and biases (k,) of the cells of the best of partitions.
 
     `linear_mode` is "ova" or "ovo" for the MMD with a linear kernel, for which all
-    partitions are improved first, and the best one by `swap` if there is a
-    `random_state`; None for all else, where it is the first partition. The improvement
-    ignores links: with links the first one is kept if its loss is smaller. The list
-    `known` has the first of partitions improved, of an earlier call, and gets the rest.
+    partitions are improved first, and the best one by `swap`; None for all else, where
+    it is the first partition. The improvement ignores links: with links the first one
+    is kept if its loss is smaller.
     """
     X = problem.X
     row_weights = problem.row_weights
     if linear_mode is None:
         return voronoi(X, row_weights, partitions[0], n_clusters)
-    known = [] if known is None else known
-    for labels in partitions[len(known) :]:
-        known.append(ascend(X, row_weights, labels, n_clusters, linear_mode, TOLERANCE))
-    best = _first_best(known)
+    best = _first_best(
+        [
+            ascend(X, row_weights, labels, n_clusters, linear_mode, TOLERANCE)
+            for labels in partitions
+        ]
+    )
     if problem.constraints is not None:
         linked = voronoi(X, row_weights, partitions[0], n_clusters)
         return min((linked, best[1:]), key=lambda cells: _sharp_loss(problem, cells))
-    if random_state is not None and n_clusters > 1:
+    if n_clusters > 1:
         with small_products(X.shape[0] * X.shape[1] * n_clusters):
             best = swap(X, row_weights, best, n_clusters, linear_mode, random_state)
     return best[1:]
