@@ -20,9 +20,8 @@ from skdiffclust._compat import (
 from skdiffclust._constraints import bounds_of_clusters, check_feasible
 from skdiffclust._devices import resolve_device
 from skdiffclust._encoder import Encoder
-from skdiffclust._history import EpochLoop, warn_of_convergence, warn_of_small_clusters
+from skdiffclust._history import warn_of_convergence, warn_of_small_clusters
 from skdiffclust._n_clusters import count_clusters, rows_to_count
-from skdiffclust._optimisers import Adam
 from skdiffclust._validation import (
     canonical_rows,
     extreme_rows,
@@ -59,7 +58,6 @@ from skdiffclust.gemini._training import (
     PATIENCE,
     Problem,
     has_fused_mmd,
-    train_model,
 )
 from skdiffclust.gemini._units import Units, degree_of, scale_gamma, takes_gamma
 
@@ -78,8 +76,8 @@ def has_features(estimator):
     return True
 
 
-# Of more than twice as many samples, restarts are compared on so many of them.
-_SOME_SAMPLES = 10_000
+# Of more samples, only the restart from k-means is trained.
+_MANY_SAMPLES = 20_000
 # The parameter that an affinity replaces, and its default, by kind of relation.
 _AFFINITIES = {"kernel": ("kernel", "linear"), "distance": ("metric", "euclidean")}
 
@@ -450,9 +448,8 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         """Yield `_n_starts` initial models and a last one, which is sharp.
 
         The first one is soft and made from the cells of k-means, the others are random.
-        Of many samples these are trained on some first, and the best is yielded alone.
-        The sharp one is made from the same cells as the first. Without features, or
-        with too few hidden units, all are random.
+        The sharp one is made from the same cells. Without features, or with too few
+        hidden units, all are random.
         """
         n_features = problem.X.shape[1]
         n_clusters = self._n_clusters
@@ -478,48 +475,23 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             else:
                 family = family_of_cells(kind, *cells, template)
 
-        def first_models():
-            yield template if family is None else family(soft_factor(family, some))
-            yield from (new() for _ in range(self.n_init - 1))
-
-        n_starts = self._n_starts(problem, kind)
-        if n_starts == self.n_init:
-            yield from first_models()
-        elif n_starts:
-            yield self._best_on_some(first_models(), problem, rng)
+        for number in range(self._n_starts(problem, kind)):
+            if number:
+                yield new()
+            else:
+                yield template if family is None else family(soft_factor(family, some))
         if family is not None:
             # The more samples, the closer are some to the border of two clusters.
             factor = len(problem.X) / len(some.X)
             yield family(factor * sharp_factor(family, some))
 
     def _n_starts(self, problem, kind):
-        """Return how many initial models are trained on all samples of a problem."""
+        """Return how many initial models are trained; of many samples, the first."""
         n_samples = np.count_nonzero(problem.row_weights)
         is_plain = kind != "free" and problem.constraints is None
         is_whole = self._batch(len(problem.X)) >= len(problem.X)
-        if is_plain and is_whole and n_samples > 2 * _SOME_SAMPLES:
-            return 1
-        return self.n_init
-
-    def _best_on_some(self, models, problem, rng):
-        """Return the model of the smallest loss after training on some samples."""
-        present = np.flatnonzero(problem.row_weights)
-        rows = np.sort(rng.choice(present, _SOME_SAMPLES, replace=False))
-        some = problem.take(rows)
-        loops = []
-        for model in models:
-            loop = EpochLoop(type(self).__name__, **self._training_params())
-            train_model(
-                model,
-                some,
-                loop,
-                Adam(model.arrays, self.learning_rate),
-                batch_size=len(rows),
-                random_state=rng,
-            )
-            loops.append(loop)
-        best = min(loops, key=lambda loop: loop.best_loss)
-        return type(model).from_arrays(best.best_state)
+        is_large = n_samples > _MANY_SAMPLES
+        return 1 if is_plain and is_whole and is_large else self.n_init
 
     def _identity(self, problem, options=None):
         """Return what identifies a problem and the parameters, for a checkpoint.

@@ -236,8 +236,8 @@ class GEMINI(BaseGEMINI):
     With more than 1000 samples, or 50 per cluster if these are more, partitions are
     searched on so many samples, and only the best one is improved on all of them,
     unless links are passed. With more than 20000 samples, if ``batch_size=None`` and no
-    links are passed, the restarts are trained on 10000 samples and only the best one on
-    all of them. The weights of the epoch with the smallest loss are kept.
+    links are passed, only the first restart is trained, and `n_init` has no effect. The
+    weights of the epoch with the smallest loss are kept.
 
     **Modules.** A module is trained once, from its current parameters: `n_init` and
     `hidden_layer_sizes` are ignored. The gradient of the objective with respect to the

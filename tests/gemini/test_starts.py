@@ -198,29 +198,26 @@ def test_gemini_is_not_below_k_means(model, number, mode):
         assert gemini_score(P, X, mode=mode) >= (1 - 1e-4) * bound
 
 
-@pytest.mark.parametrize("kind", ["linear", "mlp"])
-def test_restarts_of_many_samples_are_compared_on_some(kind, monkeypatch):
+def test_of_many_samples_one_restart_is_trained(monkeypatch):
     X, y = make_blobs(150, centers=4, n_features=3, random_state=2)
     X = scale(X)
     # Without a penalty, the partition of k-means is the only candidate.
-    params = {"learning_rate": 0.05, "l2": 1e-5, "random_state": 0}
-    gemini = GEMINI(4, mode="ovo", model=kind, **params)
-    all_samples = clone(gemini).fit(X)
+    gemini = GEMINI(4, mode="ovo", learning_rate=0.05, l2=1e-5, random_state=0)
+    three = clone(gemini).fit(X)
     sizes = []
 
     def train(model, problem, *args, **kwargs):
         sizes.append(len(problem.X))
         return train_model(model, problem, *args, **kwargs)
 
-    monkeypatch.setattr(_base, "_SOME_SAMPLES", 60)
-    for module in (_base, _gemini):
-        monkeypatch.setattr(module, "train_model", train)
-    some = clone(gemini).fit(X)
-    # Three restarts on some; the best of them and the sharp one on all.
-    assert sizes == [60, 60, 60, 150, 150]
-    assert some.score(X) > (1 - 1e-3) * all_samples.score(X)
-    assert adjusted_rand_score(y, some.labels_) > 0.95
-    # Not if links may be between any samples, nor in batches.
+    monkeypatch.setattr(_base, "_MANY_SAMPLES", 120)
+    monkeypatch.setattr(_gemini, "train_model", train)
+    one = clone(gemini).fit(X)
+    # And the hard partition.
+    assert sizes == [150] * 2
+    assert one.score(X) > (1 - 1e-3) * three.score(X)
+    assert adjusted_rand_score(y, one.labels_) > 0.95
+    # Not if there are links, nor in batches.
     sizes.clear()
     clone(gemini).fit(X, partial_labels=np.where(np.arange(150) < 20, y, -1))
     clone(gemini).set_params(batch_size=100).fit(X)
@@ -259,14 +256,14 @@ def test_partitions_of_many_samples_are_searched_on_some(mode, monkeypatch):
     assert set(sizes) == {600}
 
 
-def test_a_path_of_many_samples_starts_from_the_best_of_some(monkeypatch):
+def test_a_path_of_many_samples_starts_from_one_restart(monkeypatch):
     X = make_celeux_one(4, random_state=0).X[:130]
     sparse = SparseGEMINI(3, mode="ovo", random_state=0)
     whole = clone(sparse).path(X, alpha_multiplier=1.3)
-    monkeypatch.setattr(_base, "_SOME_SAMPLES", 60)
-    some = clone(sparse).path(X, alpha_multiplier=1.3)
-    assert np.nanmax(some.kkts) <= 0.01
-    assert some.objectives[0] > (1 - 1e-3) * whole.objectives[0]
+    monkeypatch.setattr(_base, "_MANY_SAMPLES", 120)
+    one = clone(sparse).path(X, alpha_multiplier=1.3)
+    assert np.nanmax(one.kkts) <= 0.01
+    assert one.objectives[0] > (1 - 1e-3) * whole.objectives[0]
 
 
 def test_other_objectives_may_keep_the_partition_of_k_means():
