@@ -264,33 +264,24 @@ def _first_solved_alpha(walk, loops):
     """
     problem = walk.problem_of(walk.support)
     largest = largest_alpha(problem, walk.model, walk.penalty)
-
-    def tried(alpha):
+    shares = SMALLEST_SHARE * 0.1 ** np.arange(-1, _MOST_TENTHS)
+    first = None
+    n_before = 0
+    for number, alpha in enumerate(largest * shares):
         before = walk.snapshot()
         step = walk.advance(alpha, loops)
         walk.restore(before)
-        return step
-
-    alpha = largest * SMALLEST_SHARE
-    step = tried(alpha)
-    if step is None:
-        return None
-    if step.kkt > TOLERANCE:
-        larger = tried(10 * alpha)
-        if larger is None:
-            return None
-        return alpha if larger.kkt > TOLERANCE else 10 * alpha
-    for _ in range(_MOST_TENTHS - 1):
-        n_in = np.count_nonzero(step.support)
-        if n_in >= _SHARE_IN * len(step.support):
-            break
-        step = tried(alpha / 10)
         if step is None:
             return None
-        if step.kkt > TOLERANCE or np.count_nonzero(step.support) <= n_in:
+        n_in = np.count_nonzero(step.support)
+        is_solved = step.kkt <= TOLERANCE
+        if number > 0 and not is_solved or number > 1 and n_in <= n_before:
             break
-        alpha /= 10
-    return alpha
+        first = alpha
+        n_before = n_in
+        if number > 0 and n_in >= _SHARE_IN * len(step.support):
+            break
+    return first
 
 
 def advance_to(alpha, walk, loops):
