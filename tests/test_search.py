@@ -115,9 +115,9 @@ def test_a_search_over_an_encoder(blobs):
     assert adjusted_rand_score(y, search.predict(X)) == 1.0
 
 
-@named([ESTIMATORS[0]])
+@named([ESTIMATORS[0], ESTIMATORS[1], ESTIMATORS[3]])
 def test_a_search_without_scoring_finds_the_number(estimator, blobs):
-    # What the memories explain would grow with their number.
+    # What the memories explain, and the objectives, would grow with the number.
     search = search_of(estimator, scoring=None, candidates=range(1, 7)).fit(blobs[0])
     assert chosen(search) == 3
 

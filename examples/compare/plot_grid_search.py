@@ -47,7 +47,7 @@ grid = [
 # Data sets are often sorted by class, so the folds are shuffled. The features are the
 # same for all candidates, so that the silhouette may compare them; candidates that
 # change the features, for example a PCA, are compared by ``"stability"``. ``scoring``
-# is needed: the ``score`` of each estimator is its own objective.
+# is needed: the ``score`` of each estimator is its own.
 
 # The worst candidates find a single cluster, or do not converge, and say so.
 warnings.filterwarnings("ignore", category=ConvergenceWarning)

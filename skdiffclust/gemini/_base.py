@@ -35,6 +35,7 @@ from skdiffclust.gemini._relations import (
     METRICS,
     PRECOMPUTED,
     Features,
+    Matrix,
     given_relation,
     gram_factor,
     make_relation,
@@ -45,6 +46,7 @@ from skdiffclust.gemini._sparse_rows import (
     centered,
     weighted_means,
 )
+from skdiffclust.gemini._stability import silhouette_of_means
 from skdiffclust.gemini._starts import (
     family_of_cells,
     family_of_labels,
@@ -146,10 +148,15 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
     @available_if(has_features)
     def score(self, X, y=None, *, affinity=None):
-        """Compute the objective, without penalties, of the trained model on X.
+        """Compute the simplified silhouette of the predicted clusters of X.
 
-        Use it to compare fits with the same number of clusters. It cannot be used to
-        choose that number, because the objective increases with it.
+        The mean of (b - a) / max(a, b), where a is the distance of a sample to the mean
+        of the other samples of its cluster, and b the smallest one to the mean of
+        another cluster. Distances are those in the space of the kernel, along its 32
+        leading principal components, and those of the features for objectives without
+        a kernel. Unlike the objective, which :func:`~skdiffclust.gemini.gemini_score`
+        computes, it does not grow with the number of clusters, so that a parameter
+        search can choose it.
 
         Parameters
         ----------
@@ -164,9 +171,12 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         Returns
         -------
         score : float
-            :func:`~skdiffclust.gemini.gemini_score` of the assignments that were
-            trained, which are softmax of the logits; those of `predict_proba` are less
-            certain, and have a smaller objective. Larger is better.
+            Between -1 and 1, larger is better; 0 for a single cluster.
+
+        References
+        ----------
+        Hruschka, Campello, de Castro. Evolving clusters in gene-expression data.
+        Information Sciences 176, 2006.
         """
         if affinity is None and self._affinity_given:
             raise ValueError(
@@ -174,17 +184,33 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
                 "matrix between the samples of X, as fit was given one. Got None "
                 "instead. Pass the kernel or the distances between these samples."
             )
-        return self._weighted_score(X, None, affinity)
+        labels = self._logits(X).argmax(axis=1)
+        X = self._validate(X, reset=False)
+        relation = self._check_affinity(affinity, X)
+        is_kernel = OBJECTIVES[self.objective].relation == "kernel"
+        if relation is None:
+            points, _, relation = self._relation_to_score(X, None)
+        elif not is_kernel:
+            relation = Matrix(-np.square(relation.matrix) / 2)
+        if is_kernel or affinity is not None:
+            points = relation.coordinates()
+        return silhouette_of_means(points, labels)
 
-    def _weighted_score(self, X, row_weights, affinity):
-        """Return what `score` does for samples with weights (n,), which sum to one.
+    def _objective_of(self, X, row_weights=None, affinity=None):
+        """Return the objective, without penalties, of the trained assignments of X.
 
-        None is the same weight for all.
+        The samples have weights (n,) that sum to one; None is the same for all.
         """
         assignments = softmax(self._logits(X))
         X = self._validate(X, reset=False)
+        if row_weights is None:
+            row_weights = np.full(len(assignments), 1 / len(assignments), X.dtype)
+        units = Units()
         relation = self._check_affinity(affinity, X)
-        return self._value(assignments, X, relation, row_weights)
+        if relation is None:
+            _, units, relation = self._relation_to_score(X, row_weights)
+        objective = OBJECTIVES[self.objective].with_gradient(self.mode)
+        return units.objective * objective(assignments, row_weights, relation)[0]
 
     def _logits(self, X):
         """Return the logits (n, k) of samples X."""
@@ -216,18 +242,13 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         """Return "ova" or "ovo"."""
         return mode_for(OBJECTIVES[self.objective].relation, self.mode)
 
-    def _value(self, assignments, X, affinity, weights):
-        """Return the objective of assignments (n, k) on samples X (n, d).
+    def _relation_to_score(self, X, weights):
+        """Return samples X (n, d) centred, in Units, which follow, and their relation.
 
-        `affinity` is what `_check_affinity` returns; the samples have weights (n,) that
-        sum to one; None is all the same.
+        They have weights (n,) that sum to one; None is the same for all.
         """
-        n_samples = X.shape[0]
         if weights is None:
-            weights = np.full(n_samples, 1 / n_samples, dtype=X.dtype)
-        objective = OBJECTIVES[self.objective].with_gradient(self.mode)
-        if affinity is not None:
-            return objective(assignments, weights, affinity)[0]
+            weights = np.full(X.shape[0], 1 / X.shape[0], X.dtype)
         degree = self._degree()
         rows = centered(X, self.means_)
         units = Units()
@@ -236,7 +257,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             units = Units.of_rows(rows, weights, degree)
             rows /= X.dtype.type(units.features)
         relation = self._relation(rows, X, units, getattr(self, "gamma_", None))
-        return units.objective * objective(assignments, weights, relation)[0]
+        return rows, units, relation
 
     def _relation(self, rows, X, units, gamma=None):
         """Return the relation between samples X (n, d).

@@ -252,7 +252,7 @@ class GEMINI(BaseGEMINI):
     divides the logits by `temperature_`, with which they are closest, in cross entropy,
     to the probabilities of a mixture of normal distributions with one covariance
     matrix, fitted to the logits by EM from the labels. Labels, weights and
-    `score` are those of the training, whose assignments are proportional to
+    `history_` are those of the training, whose assignments are proportional to
     ``predict_proba(X) ** temperature_``.
 
     **Number of clusters.** With ``n_clusters="auto"``, too many centres of k-means are

@@ -433,9 +433,10 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         return self.estimator_.predict_proba(self._validate(X))
 
     def score(self, X, y=None, *, affinity=None):
-        """Compute the objective of the predictions for X, as `estimator_` does.
+        """Compute the simplified silhouette of the predicted clusters of X.
 
-        It compares fits with one number of clusters, and does not choose that number.
+        Unlike the objective, it does not grow with the number of clusters, so that a
+        parameter search can choose it.
 
         Parameters
         ----------
@@ -813,7 +814,7 @@ def resample(sparse, data, rows, seed, alphas):
     for step in steps:
         fitted = path.select(alpha=path.alphas[step])
         labels.append(fitted.predict(X))
-        held_out.append(fitted._weighted_score(X[left], shares, outside))
+        held_out.append(fitted._objective_of(X[left], shares, outside))
     return Outcome(
         np.array(labels),
         path.supports[steps],

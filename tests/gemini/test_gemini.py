@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from gemini_assignments import trained
+from gemini_assignments import objective_of, trained
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.callback import ProgressBar, ScoringMonitor
@@ -15,6 +15,7 @@ from sklearn.datasets import load_breast_cancer, make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics import adjusted_rand_score
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
@@ -60,7 +61,7 @@ def test_every_objective_clusters_and_scores(objective, mode, global_random_seed
     quiet_fit(gemini, X)
     assert adjusted_rand_score(y, gemini.labels_) > 0.4
     expected = gemini_score(trained(gemini, X), X, objective=objective, mode=mode)
-    assert_allclose(gemini.score(X), expected, rtol=1e-9)
+    assert_allclose(objective_of(gemini, X), expected, rtol=1e-9)
     assert_allclose(max(gemini.history_["objective"]), expected, rtol=0.05)
 
 
@@ -87,7 +88,7 @@ def test_attributes_fit_together(global_random_seed):
     assert_allclose(gemini.predict_proba(X).sum(axis=1), 1)
     assert_allclose(gemini.means_, X.mean(axis=0))
     assert gemini.n_iter_ == len(gemini.history_["loss"]) < gemini.max_iter
-    assert_allclose(-min(gemini.history_["loss"]), gemini.score(X), rtol=1e-9)
+    assert_allclose(-min(gemini.history_["loss"]), objective_of(gemini, X), rtol=1e-9)
 
 
 def test_predict_in_chunks_and_equal_rows(global_random_seed):
@@ -119,7 +120,7 @@ def test_a_huge_offset_changes_nothing(global_random_seed):
     near = quiet_fit(GEMINI(3, **FAST), X)
     far = quiet_fit(GEMINI(3, **FAST), X + 1e6)
     assert_array_equal(near.labels_, far.labels_)
-    assert_allclose(near.score(X), far.score(X + 1e6), rtol=1e-6)
+    assert_allclose(objective_of(near, X), objective_of(far, X + 1e6), rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -362,6 +363,38 @@ def test_a_kernel_of_any_width_is_finite(gamma, global_random_seed):
     rbf = Nystroem(gamma=gamma, n_components=10, random_state=global_random_seed)
     gemini = quiet_fit(GEMINI(3, kernel=rbf, **FAST), X)
     assert np.isfinite(gemini.predict_proba(X)).all()
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_score_is_the_silhouette_among_the_means_of_others(kernel, global_random_seed):
+    X, _ = blobs(seed=global_random_seed)
+    gemini = GEMINI(3, kernel=kernel, gamma="scale", **FAST).fit(X)
+    K = X @ X.T
+    if kernel == "rbf":
+        K = rbf_kernel(X, gamma=gemini.gamma_)
+    # The last one is alone in its cluster.
+    labels = np.append(gemini.labels_[:-1], 3)
+    gemini._logits = lambda X: np.eye(4)[labels]
+    values = []
+    for i, label in enumerate(labels):
+        is_other = np.arange(len(X)) != i
+        squares = []
+        for k in range(4):
+            members = (labels == k) & is_other
+            if members.any():
+                within = K[np.ix_(members, members)].mean()
+                squares.append(K[i, i] - 2 * K[i, members].mean() + within)
+            else:
+                squares.append(0.0)
+        own = np.sqrt(squares.pop(label))
+        nearest = np.sqrt(min(squares))
+        alone = not (is_other & (labels == label)).any()
+        values.append(0.0 if alone else (nearest - own) / max(own, nearest))
+    # A kernel is reduced to its leading components.
+    rounding = 1e-9 if kernel == "linear" else 0.02
+    assert gemini.score(X) == pytest.approx(np.mean(values), rel=rounding)
+    gemini._logits = lambda X: np.ones((len(X), 1))
+    assert gemini.score(X) == 0.0
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 20, 59, 1000])

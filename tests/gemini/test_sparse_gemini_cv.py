@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from gemini_assignments import trained
+from gemini_assignments import objective_of, trained
 from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
@@ -124,9 +124,9 @@ def test_a_scaled_gamma_is_that_of_the_score():
     stable = search(2, kernel="rbf", gamma="scale", **FAST).fit(X)
     assert_allclose(stable.estimator_.gamma_, 1 / X.var(axis=0).sum())
     value = gemini_score(trained(stable.estimator_, X), X, kernel="rbf", gamma="scale")
-    assert_allclose(stable.score(X), value)
+    assert_allclose(objective_of(stable.estimator_, X), value)
     # The scale is that of the samples of the fit.
-    assert stable.score(X[:5]) >= 0
+    assert objective_of(stable.estimator_, X[:5]) >= 0
     stable.set_params(estimator__kernel="linear", estimator__gamma=None).fit(X)
     assert not hasattr(stable.estimator_, "gamma_")
 
@@ -226,8 +226,10 @@ def test_the_number_is_chosen_with_the_penalty(three):
     alone = three
     assert_array_equal(alone.cluster_stability_, stable.cluster_stability_)
     assert_array_equal(alone.estimator_.coefs_[0], stable.estimator_.coefs_[0])
-    assert alone.score(X) == stable.score(X)
-    assert stable.path_.select(alpha=stable.alpha_).score(X) == stable.score(X)
+    assert objective_of(alone.estimator_, X) == objective_of(stable.estimator_, X)
+    assert objective_of(stable.path_.select(alpha=stable.alpha_), X) == objective_of(
+        stable.estimator_, X
+    )
     assert stable.held_out_objective_.shape == (6,)
     # Bounds, and the features that are stable, by their definitions.
     share = stable.selection_probabilities_
