@@ -46,13 +46,13 @@ from skdiffclust.gemini._sparse_rows import (
     centered,
     weighted_means,
 )
-from skdiffclust.gemini._stability import silhouette_of_means
 from skdiffclust.gemini._starts import (
     family_of_cells,
     family_of_labels,
     initial_cells,
     rows_to_start,
     sharp_factor,
+    silhouette_of_means,
     soft_factor,
 )
 from skdiffclust.gemini._supervision import broken_links

@@ -9,8 +9,7 @@ from scipy.sparse import issparse
 from skdiffclust._history import warn_of_convergence
 from skdiffclust._n_clusters import bimodality, principal_components
 from skdiffclust._validation import check_dense_size
-from skdiffclust.gemini._sparse_rows import centered, squared_norms, weighted_means
-from skdiffclust.gemini._starts import voronoi
+from skdiffclust.gemini._sparse_rows import centered, weighted_means
 
 # Test of structure: samples used, samples of the reference (one in 20 is above all
 # others by chance), principal components, numbers of clusters and runs of k-means.
@@ -213,33 +212,6 @@ def adjusted_rand(one, other, weights=None):
     by_chance = first * second / pairs if pairs > 0 else 0.0
     largest = (first + second) / 2
     return 1.0 if largest == by_chance else (both - by_chance) / (largest - by_chance)
-
-
-def silhouette_of_means(X, labels):
-    """Return the mean of (b - a) / max(a, b) of samples X (n, d) with labels (n,).
-
-    a is the distance to the mean of the others of the cluster, and b the smallest one
-    to the mean of another cluster. Samples that are alone in a cluster count as 0.
-    """
-    sizes = np.bincount(labels)
-    if np.count_nonzero(sizes) < 2:
-        return 0.0
-    n_samples = len(labels)
-    weights = np.full(n_samples, 1 / n_samples)
-    means, biases = voronoi(X, weights, labels, len(sizes))
-    squares = squared_norms(X)[:, None] - 2 * (X @ means + biases)
-    distances = np.sqrt(np.maximum(squares, 0.0))
-    rows = np.arange(n_samples)
-    # With the sample itself, the mean is nearer by this factor.
-    others = sizes[labels] - 1
-    own = distances[rows, labels] * (others + 1) / np.maximum(others, 1)
-    distances[rows, labels] = np.inf
-    nearest = distances.min(axis=1)
-    largest = np.maximum(own, nearest)
-    values = np.zeros(n_samples)
-    is_known = (others > 0) & (largest > 0)
-    np.divide(nearest - own, largest, out=values, where=is_known)
-    return float(values.mean())
 
 
 def support_stability(supports):

@@ -98,6 +98,33 @@ def voronoi(X, row_weights, labels, n_clusters):
     return means, biases
 
 
+def silhouette_of_means(X, labels):
+    """Return the mean of (b - a) / max(a, b) of samples X (n, d) with labels (n,).
+
+    a is the distance to the mean of the others of the cluster, and b the smallest one
+    to the mean of another cluster. Samples that are alone in a cluster count as 0.
+    """
+    sizes = np.bincount(labels)
+    if np.count_nonzero(sizes) < 2:
+        return 0.0
+    n_samples = len(labels)
+    weights = np.full(n_samples, 1 / n_samples)
+    means, biases = voronoi(X, weights, labels, len(sizes))
+    squares = squared_norms(X)[:, None] - 2 * (X @ means + biases)
+    distances = np.sqrt(np.maximum(squares, 0.0))
+    rows = np.arange(n_samples)
+    # With the sample itself, the mean is nearer by this factor.
+    others = sizes[labels] - 1
+    own = distances[rows, labels] * (others + 1) / np.maximum(others, 1)
+    distances[rows, labels] = np.inf
+    nearest = distances.min(axis=1)
+    largest = np.maximum(own, nearest)
+    values = np.zeros(n_samples)
+    is_known = (others > 0) & (largest > 0)
+    np.divide(nearest - own, largest, out=values, where=is_known)
+    return float(values.mean())
+
+
 def _cluster_sums(X, row_weights, labels, n_clusters):
     """Return weighted sums (d, k) of the rows of clusters, and sizes (k,), float64."""
     n_samples = len(labels)
