@@ -9,7 +9,8 @@ bent one is separated, so no reference without clusters is needed.
 The clusters of real tables are rarely all separated. Where the number is not clear,
 which is warned of, it may be larger: samples are nearer to their own centre, relative
 to the next one, than in a normal distribution with the same principal components, and
-the largest number is taken at which this has a peak almost as high as its highest.
+the largest number is taken at which this has a peak almost as high as its highest. A
+number is not clear either if this hardly falls with more clusters, but is kept.
 """
 
 from dataclasses import dataclass
@@ -52,6 +53,9 @@ _ALMOST_AS_HIGH = 0.85
 _RISE = 0.03
 # Largest variance of a cluster along its longest axis, relative to the others.
 _LONGEST = 1.5
+# Fall of the score from a clear number k to any larger one, times k and over the score:
+# where it is less, clusters are several. That of k normal clusters is larger.
+_FALL = 0.1
 _MOST_STEPS = 10  # of expectation and maximisation
 _LEAST_VARIANCE = 0.01  # of a mode, where the whole has a variance of one
 
@@ -156,7 +160,7 @@ def count_clusters(Z, weight, random_state, *, least=2, most=None):
         }
         reference = np.array([scores.get(number, np.nan) for number in numbers])
         at -= _last_peak((score - reference)[at::-1])
-    finding = _finding(found[at], separation[at])
+    finding = _finding(found[at], separation[at]) or _finding_beyond(numbers, score, at)
     order = slice(None, None, -1)
     return ClusterCount(
         int(numbers[at]),
@@ -211,6 +215,18 @@ def _finding(clusters, separation):
             "not round or of different widths, or it is several"
         )
     return ""
+
+
+def _finding_beyond(numbers, score, at):
+    """Return what is unclear by the scores (m,) of larger numbers, which come first."""
+    k = numbers[at]
+    if score[:at].max(initial=-np.inf) < (1 - _FALL / k) * score[at]:
+        return ""
+    return (
+        f"samples are as near to their own centre, relative to the next one, with "
+        f"{numbers[np.argmax(score[:at])]} clusters as with {k}, so clusters may be "
+        "several"
+    )
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from sklearn.datasets import make_blobs, make_circles, make_moons
+from sklearn.datasets import load_digits, make_blobs, make_circles, make_moons
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
@@ -30,17 +30,22 @@ def groups(k, seed, n_each=40, d=5, distance=7.0):
 
 @pytest.mark.parametrize("k", [2, 3, 5, 8, 16])
 def test_separate_clusters_are_counted(k, global_random_seed):
-    X, y = groups(k, global_random_seed)
-    found = count(X, global_random_seed)
-    assert found.best == k or (found.best == k + 1 and not found.is_clear)
-    assert adjusted_rand_score(y, found.labels) > 0.95
-    assert_array_equal(found.rows, np.arange(len(X)))
-    table = found.to_dict()
-    assert_array_equal(np.diff(table["n_clusters"]), 1)
-    at = list(table["n_clusters"]).index(k)
-    assert table["separation"][at] > 8
-    assert (table["separation"][at + 1 :] < 6).all()
-    assert table["score"][at] > 0.4
+    numbers, beyond = [], []
+    for draw in range(3):  # about one draw in fifty has one more
+        X, y = groups(k, 3 * global_random_seed + draw)
+        found = count(X, global_random_seed)
+        numbers.append(found.best)
+        assert found.is_clear == (found.best == k)
+        assert adjusted_rand_score(y, found.labels) > 0.95
+        assert_array_equal(found.rows, np.arange(len(X)))
+        table = found.to_dict()
+        assert_array_equal(np.diff(table["n_clusters"]), 1)
+        at = list(table["n_clusters"]).index(k)
+        assert table["separation"][at] > 8
+        beyond.append(table["separation"][at + 1 :].max())
+        assert table["score"][at] > 0.4
+    assert np.median(numbers) == k
+    assert np.median(beyond) < 4
 
 
 def test_a_unit_an_origin_and_a_rotation_change_nothing(global_random_seed):
@@ -80,14 +85,24 @@ def test_what_centres_cannot_represent_is_warned_of(kind, global_random_seed):
         found.warn_if_unclear("K", stacklevel=1)
 
 
-def test_clusters_of_different_widths_are_warned_of(global_random_seed, recwarn):
-    X, y = groups(3, global_random_seed, n_each=80, distance=12)
-    count(X).warn_if_unclear("K", stacklevel=1)
-    assert not recwarn
-    X[y == 0, 0] *= 3
-    found = count(X)
-    assert found.best >= 3
-    with pytest.warns(ConvergenceWarning, match="no clear structure"):
+def test_clusters_of_different_widths_are_warned_of(global_random_seed):
+    n_clear = 0
+    for draw in range(3):
+        X, y = groups(3, 3 * global_random_seed + draw, n_each=80, distance=12)
+        n_clear += count(X).is_clear
+        X[y == 0, 0] *= 2
+        found = count(X)
+        assert found.best == 3
+        with pytest.warns(ConvergenceWarning, match="not round or of different widths"):
+            found.warn_if_unclear("K", stacklevel=1)
+    assert n_clear >= 2
+
+
+def test_scores_that_do_not_fall_beyond_a_clear_number_are_warned_of():
+    # Nine clusters of the ten digits are separated.
+    found = count(load_digits().data)
+    assert found.best == 9
+    with pytest.warns(ConvergenceWarning, match="clusters as with 9"):
         found.warn_if_unclear("K", stacklevel=1)
 
 

@@ -37,15 +37,20 @@ def test_random_blobs_are_mostly_counted():
 def test_tables_have_more_than_their_first_separation(global_random_seed):
     X, y = load_wine(return_X_y=True)
     X = StandardScaler().fit_transform(X)
-    model = ClAM("auto", n_init=1, max_iter=1, random_state=global_random_seed)
-    with pytest.warns(ConvergenceWarning, match="no clear structure"):
-        model.fit(X)
-    assert 3 <= model.n_clusters_ <= 7
-    assert adjusted_rand_score(y, model.labels_) > 0.5
-    curve = model.n_clusters_curve_
-    at = list(curve["n_clusters"]).index(model.n_clusters_)
-    excess = curve["score"] - curve["reference"]
-    assert excess[at] >= 0.85 * excess.max()
+    numbers, indices = [], []
+    for draw in range(9):
+        model = ClAM("auto", n_init=1, max_iter=1)
+        model.set_params(random_state=9 * global_random_seed + draw)
+        with pytest.warns(ConvergenceWarning, match="no clear structure"):
+            model.fit(X)
+        numbers.append(model.n_clusters_)
+        indices.append(adjusted_rand_score(y, model.labels_))
+        curve = model.n_clusters_curve_
+        at = list(curve["n_clusters"]).index(model.n_clusters_)
+        excess = curve["score"] - curve["reference"]
+        assert excess[at] >= 0.85 * excess.max()
+    assert 3 <= np.median(numbers) <= 7
+    assert np.mean(indices) > 0.6
 
 
 def test_equal_samples_are_one_cluster():

@@ -182,7 +182,8 @@ def test_float32_stays_float32_and_agrees(global_random_seed):
     X, memories, log_weights, fill, weight = problem(
         "euclidean", seed=global_random_seed
     )
-    dynamics = Dynamics(0.7, 3, 1.0, "euclidean")
+    # Higher inverse temperatures amplify rounding where two memories are equally near.
+    dynamics = Dynamics(0.3, 3, 1.0, "euclidean")
     options = dict(groups=MASKED + PLAIN, fill=fill, sample_weight=weight)
     double = completion_with_gradient(X, memories, log_weights, dynamics, **options)
     single = completion_with_gradient(
@@ -190,7 +191,7 @@ def test_float32_stays_float32_and_agrees(global_random_seed):
     )
     assert single.gradient.dtype == np.float32
     scale = np.abs(double.gradient).max()
-    np.testing.assert_allclose(single.gradient, double.gradient, atol=1e-4 * scale)
+    np.testing.assert_allclose(single.gradient, double.gradient, atol=5e-6 * scale)
 
 
 @pytest.mark.parametrize("beta", [1e-300, 1e-6, 1e6, 1e150])
