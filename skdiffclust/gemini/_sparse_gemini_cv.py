@@ -415,7 +415,8 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
             Index of the cluster of each sample. Equal to ``labels_`` for the training
             samples.
         """
-        return self.estimator_.predict(self._validate(X))
+        X = self._validate(X)
+        return self.estimator_.predict(X)
 
     def predict_proba(self, X):
         """Predict the probability of each cluster for each sample.
@@ -430,7 +431,8 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         assignments : ndarray of shape (n_samples, n_clusters)
             Rows sum to one.
         """
-        return self.estimator_.predict_proba(self._validate(X))
+        X = self._validate(X)
+        return self.estimator_.predict_proba(X)
 
     def score(self, X, y=None, *, affinity=None):
         """Compute the simplified silhouette of the predicted clusters of X.
@@ -453,7 +455,8 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         score : float
             See :meth:`SparseGEMINI.score`.
         """
-        return self.estimator_.score(self._validate(X), affinity=affinity)
+        X = self._validate(X)
+        return self.estimator_.score(X, affinity=affinity)
 
     def _validate(self, X):
         """Return samples X for `estimator_`, which has seen no names of features."""

@@ -55,9 +55,6 @@ LAYERED = {
     "GEMINI": GEMINI(3, model="mlp", max_iter=2),
     "PRCut": PRCut(3, encoder="mlp", max_iter=2),
     "SparseGEMINI": SparseGEMINI(3, model="mlp", max_iter=2),
-    "SparseGEMINICV": SparseGEMINICV(
-        SparseGEMINI(3, model="mlp", n_init=1, max_iter=2), n_alphas=2, n_resamples=2
-    ),
     "SpanningForestEmbedding": clone(EMBEDDING).set_params(encoder="mlp"),
 }
 # Of these a few epochs show what is asked here; more would take most of the time.

@@ -94,7 +94,8 @@ def test_constraints_travel_through_a_cross_validation(constrained, blobs):
     labels[::10] = 0
     links = links_to_incidence([[0, 50], [3, 80]], len(blobs))
     with config_context(enable_metadata_routing=True):
-        constrained.set_fit_request(partial_labels=True, must_link=True)
+        for each in (constrained, getattr(constrained, "estimator", constrained)):
+            each.set_fit_request(partial_labels=True, must_link=True)
         result = cross_validate(
             constrained,
             blobs,

@@ -114,7 +114,7 @@ def test_nan_in_any_parameter_that_is_a_number(estimator, blobs, fit):
     numbers = [name for name, value in params.items() if isinstance(value, float)]
     for name in numbers:
         estimator.set_params(**{name: np.nan})
-        with pytest.raises(ValueError, match=f"'{name}' parameter"):
+        with pytest.raises(ValueError, match=f"'{name.split('__')[-1]}' parameter"):
             fit(estimator, blobs)
         estimator.set_params(**{name: params[name]})
 

@@ -249,7 +249,7 @@ X, _ = make_blobs(90, n_features=4, centers=3, random_state=0)
 y = np.where(np.arange(90) % 2, np.arange(90) % 3, -1)
 found = {}
 for name, params in json.loads(sys.argv[1]):
-    model = getattr(skdiffclust, name)(3, **params).fit(X, y)
+    model = getattr(skdiffclust, name)(n_clusters=3, **params).fit(X, y)
     state = [v for k, v in sorted(vars(model).items()) if k.endswith("_")]
     arrays = [np.asarray(v) for v in state if isinstance(v, np.ndarray)]
     for value in state:
