@@ -5,7 +5,6 @@ import numpy as np
 from skdiffclust._constraints import constraints_from_matrix
 from skdiffclust.forests._constrained._problem import constrained_problem
 from skdiffclust.forests._constrained._search import chains
-from skdiffclust.forests._trees._small_prim import prim
 from skdiffclust.forests._trees._tree import components
 
 MAX_ROUNDS = 100
@@ -19,32 +18,17 @@ def constrained_forest(similarity, known, n_clusters):
     """
     constraints = constraints_from_matrix(known, len(similarity))
     problem = constrained_problem(constraints, n_clusters)
-    labels = None
-    if problem.greedy:
-        labels = merge_greedily(similarity, problem)
+    labels = merge_greedily(similarity, problem, problem.conflicts)
     if labels is None:
-        labels = contract(similarity, problem)
+        colours = problem.colours
+        apart = (colours[:, None] != colours) & (colours >= 0) & (colours[:, None] >= 0)
+        labels = merge_greedily(similarity, problem, apart)
     labels, up = improve_forest(similarity, labels, problem)
     return labels, edges_of(up)
 
 
-def contract(similarity, problem):
-    """Partition (n,) of the best forest in which every colour is one component."""
-    groups = problem.groups
-    colours = problem.colours[problem.groups]
-    n = len(groups)
-    nodes = np.unique(np.where(colours >= 0, -1, groups), return_inverse=True)[1]
-    edges, lengths = prim(lambda i, others: -similarity[i, others], np.arange(n), nodes)
-    n_colours = colours.max(initial=-1) + 1
-    n_parts = nodes.max() + 1 - (n_colours > 0) + n_colours
-    order = np.lexsort((edges[:, 1], edges[:, 0], lengths))
-    kept = edges[order[: n_parts - problem.n_clusters]]
-    joined = np.where(colours >= 0, n + colours, groups)
-    return components(np.concatenate([chains(joined), kept]), n)
-
-
-def merge_greedily(similarity, problem):
-    """Partition (n,) by Kruskal that skips what conflicts forbid.
+def merge_greedily(similarity, problem, conflicts):
+    """Partition (n,) by Kruskal that skips what conflicts (n_groups, n_groups) forbid.
 
     None if it is stuck at more than n_clusters components.
     """
@@ -52,7 +36,7 @@ def merge_greedily(similarity, problem):
     n_groups = len(problem.conflicts)
     i, j = np.triu_indices(len(groups), 1)
     part = np.arange(n_groups)
-    clashes = problem.conflicts.copy()
+    clashes = conflicts.copy()
     n_parts = n_groups
     for e in np.argsort(-similarity[i, j], kind="stable"):
         if n_parts == problem.n_clusters:

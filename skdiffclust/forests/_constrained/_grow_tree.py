@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skdiffclust._constraints import as_constraints
+from skdiffclust._constraints import Constraints
 from skdiffclust.forests._constrained._problem import constrained_problem
 from skdiffclust.forests._trees._solve import all_edges, spanning_edges
 from skdiffclust.forests._trees._tree import components, join_parts
@@ -31,10 +31,12 @@ def grow_tree(lengths, constraints=None, *, n_clusters=None, **how):
     tree = _with_groups(_checked_edges(lengths, constraints), constraints, lengths, how)
     if n_clusters is not None and tree.n_parts > n_clusters:
         colours = constrained_problem(constraints, n_clusters).colours
-        coloured = as_constraints(
-            lengths.n_samples, colours[constraints.groups], constraints.groups
+        coloured = Constraints(
+            constraints.groups, colours[constraints.groups], constraints.cannot[:0]
         )
-        tree = grow_tree(lengths, coloured, **how)
+        tree = _with_groups(
+            _checked_edges(lengths, coloured), constraints, lengths, how
+        )
     return tree
 
 

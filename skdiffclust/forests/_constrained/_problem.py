@@ -22,8 +22,6 @@ class ConstrainedProblem(NamedTuple):
     colours : ndarray of shape (n_groups,), int64
         A partition that satisfies the constraints: the classes, or with cannot-links a
         colouring of the conflicts with at most `n_clusters` colours; -1 where free.
-    greedy : bool
-        Whether Kruskal is tried before the colours: with cannot-links.
     n_clusters : int
         Number of components.
     weights : ndarray of shape (n_samples,), float64
@@ -35,7 +33,6 @@ class ConstrainedProblem(NamedTuple):
     groups: np.ndarray
     conflicts: np.ndarray
     colours: np.ndarray
-    greedy: bool
     n_clusters: int
     weights: np.ndarray
     min_size: float
@@ -51,18 +48,14 @@ def constrained_problem(constraints, n_clusters):
     """
     check_feasible(constraints, n_clusters)
     conflicts = conflicts_of(constraints)
-    greedy = bool(len(constraints.cannot))
-    if greedy:
+    if len(constraints.cannot):
         colours = _colour(conflicts, n_clusters)
     else:
         colours = np.full(constraints.n_groups, -1, dtype=np.int64)
         colours[constraints.groups] = constraints.classes
-    colours = _spread(colours, n_clusters)
     groups = constraints.groups
     weights = np.ones(len(groups))
-    return ConstrainedProblem(
-        groups, conflicts, colours, greedy, int(n_clusters), weights, 0.0
-    )
+    return ConstrainedProblem(groups, conflicts, colours, int(n_clusters), weights, 0.0)
 
 
 def conflicts_of(constraints):
@@ -124,18 +117,3 @@ def _refuse(n_clusters, finding):
         f"allow. Got {n_clusters} instead. {finding}. Use more clusters or give "
         "fewer cannot-links."
     )
-
-
-def _spread(colours, n_clusters):
-    """Split colours until there can be n_clusters components; colours (n_groups,)."""
-    colours = colours.copy()
-    n_colours = int(colours.max(initial=-1)) + 1
-    missing = n_clusters - n_colours - int(np.count_nonzero(colours < 0))
-    for group in range(len(colours) - 1, -1, -1):
-        if missing <= 0:
-            break
-        if colours[group] >= 0 and np.count_nonzero(colours == colours[group]) > 1:
-            colours[group] = n_colours
-            n_colours += 1
-            missing -= 1
-    return colours

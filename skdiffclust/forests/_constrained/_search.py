@@ -44,7 +44,6 @@ def improve_cut(similarity, labels, groups, constraints, min_size=0, weights=Non
         groups,
         conflicts,
         colours,
-        False,
         int(labels.max()) + 1,
         weights,
         float(min_size),

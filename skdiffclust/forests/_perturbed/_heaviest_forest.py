@@ -102,11 +102,12 @@ def _shell_sort(keys, edges, n):
 
 
 @compiled(nogil=True)
-def _edges_between(values, low, high, heads, tails, component, keys, chunk):
+def edges_between(values, low, high, ends, component, keys, chunk):
     """List the edges of values in [low, high) that join components; return how many.
 
     Every edge is written, and stays if it counts: no branch to mispredict.
     """
+    heads, tails = ends
     n_chunk = 0
     if high == np.inf:  # the first ones: no components yet
         for e in range(len(values)):
@@ -142,9 +143,8 @@ def heaviest_forest(values, heads, tails, n_edges, cuts, work):
     for cut in cuts:
         if n_accepted == n_edges:
             break
-        n_chunk = _edges_between(
-            values, cut, above, heads, tails, component, keys, chunk
-        )
+        ends = heads, tails
+        n_chunk = edges_between(values, cut, above, ends, component, keys, chunk)
         if n_chunk:
             sort_chunk(keys, chunk, n_chunk, (starts, placed, order))
         for c in range(n_chunk):

@@ -23,7 +23,7 @@ class Relation:
     columns : ndarray of shape (n_edges,), int32
         Larger end of each edge.
     ends : tuple of two ndarray of shape (n_edges,), int32
-        Vertices that the edges join: both of their ends, unless rows are contracted.
+        Both ends of each edge.
     similarity : ndarray or csr_array of shape (n_samples, n_samples)
         The matrix that was given; results are dense or sparse as it is.
     """
@@ -35,14 +35,11 @@ class Relation:
     ends: tuple
     similarity: object
 
-    def restricted(self, kept, ends):
-        """Return the Relation of some edges, ascending positions (m,).
-
-        `ends` are the vertices that all edges join in it.
-        """
+    def restricted(self, kept):
+        """Return the Relation of some edges, ascending positions (m,)."""
         indptr = np.searchsorted(kept, self.indptr)
         columns = self.columns[kept]
-        ends = tuple(end[kept] for end in ends)
+        ends = tuple(end[kept] for end in self.ends)
         freeze(indptr, columns, *ends)
         weights = self.weights[kept]
         return Relation(self.n_samples, weights, indptr, columns, ends, self.similarity)

@@ -122,12 +122,9 @@ class FreeSampler:
 
         n = relation.n_samples
         lowest = _lowest_accepted(relation, n_clusters)
-        # In a noisy copy, all edges of the forest without noise are above this, so an
-        # edge below it is never needed.
-        low, high = noise.range
-        floor = lowest - noise.scale * (high - low) - 1e-12 * relation.largest
+        floor = _floor(relation, lowest, noise)
         self.kept = np.flatnonzero(relation.weights >= floor)
-        self.relation = kept = relation.restricted(self.kept, relation.ends)
+        self.relation = kept = relation.restricted(self.kept)
         self.noise = noise
         self.n_edges = n - n_clusters
         # One chunk above the lowest accepted weight holds nearly all noisy forests.
@@ -145,6 +142,16 @@ class FreeSampler:
             kept.weights, draws, last - first, kept.ends, self.n_edges, self.cuts
         )
         return Samples(self.kept[forests].astype(np.int32), labels, totals)
+
+
+def _floor(relation, lowest, noise):
+    """Return the weight below which no edge is in a forest of a noisy copy.
+
+    In it, all edges of the forest without noise, the lightest of which is `lowest`, are
+    above this.
+    """
+    low, high = noise.range
+    return lowest - noise.scale * (high - low) - 1e-12 * relation.largest
 
 
 def _lowest_accepted(relation, n_clusters):
@@ -173,10 +180,9 @@ def _lowest_accepted(relation, n_clusters):
 class ConstrainedSampler:
     """Constrained k-forests of noisy copies of a dense similarity.
 
-    Each sample starts from a partition that is improved by moves: that of the heaviest
-    forest in which the samples of all classes are contracted into one vertex, or with
-    cannot-links that of Kruskal's algorithm that skips the edges they forbid, unless
-    it is stuck at more than k components.
+    Each sample starts from the partition of Kruskal's algorithm that skips the edges
+    which the constraints forbid, and is improved by moves. Where cannot-links leave the
+    algorithm with more than k components, it starts again under a colouring of them.
 
     Parameters
     ----------
@@ -188,63 +194,63 @@ class ConstrainedSampler:
     """
 
     def __init__(self, relation, constraints, n_clusters, noise):
-        problem = constrained_problem(constraints, n_clusters)
+        from skdiffclust.forests._constrained._checked import linked_lists
+        from skdiffclust.forests._perturbed._heaviest_forest import cuts_of
+
+        self.problem = problem = constrained_problem(constraints, n_clusters)
         self.noise = noise
         self.relation = relation
-        self.constraints = constraints
-        self.problem = problem
-        groups = problem.groups
-        colours = problem.colours[groups]
-        n_colours = int(colours.max()) + 1
-        _, nodes = np.unique(np.where(colours >= 0, -1, groups), return_inverse=True)
-        nodes = nodes.astype(np.int32)
-        n_nodes = int(nodes.max()) + 1 - (n_colours > 0) + n_colours
-        ends = tuple(nodes[end] for end in relation.ends)
-        self.between = np.flatnonzero(ends[0] != ends[1])
         n = relation.n_samples
-        n_trees = n - (n_nodes - n_clusters)
-        contracted = relation.restricted(self.between, ends)
-        self.joining = FreeSampler(contracted, n_trees, noise)
-        per_pair = _SECONDS_LINKED if problem.greedy else _SECONDS_LABELLED
+        n_groups = constraints.n_groups
+        classes = np.full(n_groups, -1)
+        classes[constraints.groups] = constraints.classes
+        self.rules = (
+            (classes, True, linked_lists(constraints.cannot, n_groups)),
+            (problem.colours, False, linked_lists(constraints.cannot[:0], n_groups)),
+        )
+        ends = tuple(problem.groups[end] for end in relation.ends)
+        is_open = ends[0] != ends[1]
+        is_open &= np.minimum(classes[ends[0]], classes[ends[1]]) < 0
+        wanted = _MOST_ABOVE * n
+        is_linked = len(constraints.cannot) > 0
+        if not is_linked:
+            lowest, floor = self._bounds(ends)
+            wanted = min(wanted, _MARGIN * np.count_nonzero(relation.weights >= lowest))
+            is_open &= relation.weights >= floor
+        self.kept = np.flatnonzero(is_open)
+        self.ends = tuple(end[self.kept] for end in ends)
+        self.cuts = cuts_of(relation.weights[self.kept], wanted)
+        per_pair = _SECONDS_LINKED if is_linked else _SECONDS_LABELLED
         self.seconds = per_pair * n * (n + 60)
+
+    def _bounds(self, ends):
+        """Return the lightest edge that is taken without noise, and that can be."""
+        from skdiffclust.forests._perturbed._heaviest_forest import cuts_of, workspace
+        from skdiffclust.forests._perturbed._sampling import join
+
+        weights = self.relation.weights
+        n_clusters = self.problem.n_clusters
+        work = workspace(len(weights), self.relation.n_samples)
+        cuts = cuts_of(weights, 2.0 * self.relation.n_samples)
+        *_, lowest = join(weights, ends, self.rules[0], n_clusters, cuts, work)
+        return lowest, _floor(self.relation, lowest, self.noise)
 
     def sample(self, first, last):
         """Return forests, components and weights of some samples."""
         from skdiffclust.forests._constrained._compiled_tree import new_search
-        from skdiffclust.forests._constrained._partition import joined_components
-        from skdiffclust.forests._perturbed._sampling import (
-            improve_samples,
-        )
+        from skdiffclust.forests._perturbed._sampling import constrained_forests
 
-        problem = self.problem
-        relation = self.relation
-        kept = self.between[self.joining.sample(first, last).forests]
-        labels = joined_components(problem, *(end[kept] for end in relation.ends))
-        draws = self.noise.draws(relation, first)
-        if problem.greedy:
-            self._start_greedily(draws, labels)
-        forests, totals = improve_samples(
-            relation.weights, draws, problem, new_search(problem), labels
-        )
-        return Samples(forests, labels, totals)
-
-    def _start_greedily(self, draws, labels):
-        """Replace labels (s, n) by those of Kruskal's algorithm where they have k."""
-        from skdiffclust.forests._constrained._checked import linked_lists
-        from skdiffclust.forests._perturbed._sampling import join_greedily
-
-        constraints = self.constraints
-        classes = np.full(constraints.n_groups, -1)
-        classes[constraints.groups] = constraints.classes
-        join_greedily(
-            self.relation.weights,
-            draws,
-            self.relation.ends,
-            constraints.groups,
-            classes,
-            linked_lists(constraints.cannot, constraints.n_groups),
-            self.problem.n_clusters,
-            labels,
+        return Samples(
+            *constrained_forests(
+                self.relation.weights,
+                self.noise.draws(self.relation, first),
+                last - first,
+                (self.kept, *self.ends),
+                self.rules,
+                self.problem,
+                new_search(self.problem),
+                self.cuts,
+            )
         )
 
 

@@ -6,13 +6,16 @@ from skdiffclust._compiled import compiled
 from skdiffclust.forests._constrained._checked import take
 from skdiffclust.forests._constrained._compiled_tree import improve
 from skdiffclust.forests._perturbed._heaviest_forest import (
+    edges_between,
     heaviest_forest,
     sort_chunk,
     workspace,
 )
 from skdiffclust.forests._perturbed._noise import draw_sample, noise_workspace
-from skdiffclust.forests._trees._union_find import number_components, singletons
+from skdiffclust.forests._trees._union_find import find, number_components, singletons
 
+# More than any noisy weight.
+_HIGHEST = 1e300
 # Where n is a power of 2, the rows of a column would share one line of the cache.
 _PADDING = 8
 
@@ -51,30 +54,49 @@ def heaviest_forests(weights, draws, n_samples, ends, n_edges, cuts):
 
 
 @compiled(nogil=True)
-def improve_samples(weights, draws, problem, search, labels):
-    """Move groups between the components of noisy copies of weights (m,), in place.
+def constrained_forests(weights, draws, n_samples, kept, rules, problem, search, cuts):
+    """Find constrained forests of noisy copies of the weights (m,) of all pairs.
 
-    The edges are all pairs of n rows, draws those of `draw_sample`, problem is a
-    ConstrainedProblem, search a Search for it, and labels (s, n) are components to
-    start from. Returns the edges of every forest (s, n - k) as positions in the list,
-    and its weight (s,).
+    By Kruskal's algorithm without the edges that would join two classes or the sides of
+    a conflict, then by moves. draws are those of `draw_sample`, kept the positions of
+    the edges that may be needed and the groups that they join. rules are classes
+    (n_groups,), whether each is a single group, and conflicts, as of `linked_lists`;
+    the second ones are for samples in which the algorithm ends with too many components
+    under the first. problem is a ConstrainedProblem, search a Search for it. Returns
+    what `heaviest_forests` does.
     """
-    n_samples, n = labels.shape
+    groups = problem.groups
+    n = len(groups)
+    n_edges = n - problem.n_clusters
+    places, heads, tails = kept
     noisy = np.empty((n, n + _PADDING))
-    work = noise_workspace(n, len(weights))
+    kept_values = np.empty(len(places))
+    noise_work = noise_workspace(n, len(weights))
+    work = workspace(len(places), n)
     component = np.empty(n, dtype=np.int64)
-    forests = np.empty((n_samples, n - problem.n_clusters), dtype=np.int32)
+    forests = np.empty((n_samples, n_edges), dtype=np.int32)
+    labels = np.empty((n_samples, n), dtype=np.int64)
     totals = np.zeros(n_samples)
     for s in range(n_samples):
-        scale = draw_sample(draws, s, work)
+        scale = draw_sample(draws, s, noise_work)
         e = 0
         for i in range(n):
-            component[i] = labels[s, i]
             for j in range(i + 1, n):
-                value = weights[e] + scale * work[-1][e]
+                value = weights[e] + scale * noise_work[-1][e]
                 noisy[i, j] = value
                 noisy[j, i] = value
                 e += 1
+        for c in range(len(places)):
+            kept_values[c] = weights[places[c]] + scale * noise_work[-1][places[c]]
+        numbers, n_found, _ = join(
+            kept_values, (heads, tails), rules[0], problem.n_clusters, cuts, work
+        )
+        if n_found > problem.n_clusters:
+            numbers, _, _ = join(
+                kept_values, (heads, tails), rules[1], problem.n_clusters, cuts, work
+            )
+        for i in range(n):
+            component[i] = numbers[groups[i]]
         improve(noisy, component, problem, search)
         a = 0
         for v in range(n):
@@ -85,38 +107,44 @@ def improve_samples(weights, draws, problem, search, labels):
                 forests[s, a] = i * (2 * n - i - 1) // 2 + j - i - 1
                 totals[s] += noisy[i, j]
                 a += 1
-    return forests, totals
+    return forests, labels, totals
 
 
 @compiled(nogil=True)
-def join_greedily(weights, draws, ends, groups, classes, enemies, n_clusters, labels):
-    """Find components of noisy copies of weights (m,) by greedy joins under links.
+def join(values, ends, rules, n_clusters, cuts, work):
+    """Return the component (n_groups,) of each group, their number, the lightest edge.
 
-    By Kruskal's algorithm without the edges that the links forbid. draws are those of
-    `draw_sample`, ends (heads, tails) of pairs of rows in groups (n,); classes
-    (n_groups,) and enemies, from `linked_lists`, say which groups must be separated.
-    Writes to labels (s, n), but leaves a sample as it is where the algorithm ends with
-    more than `n_clusters` components.
+    By the heaviest edges that rules allow, down to `n_clusters` components or until no
+    edge is left. As in `heaviest_forest`, the edges between two cuts are sorted at a
+    time. The value of the lightest edge that is taken is inf if there is none.
     """
-    heads, tails = ends
-    n = len(groups)
-    m = len(weights)
-    n_joins = len(classes) - n_clusters
-    values = np.empty(m)
-    noise_work = noise_workspace(n, m)
-    everything = np.arange(m).astype(np.int32)
-    _, _, starts, placed, order, _, _, _, _ = workspace(m, n)
-    who, following, first, last, counts = enemies
-    for s in range(len(labels)):
-        scale = draw_sample(draws, s, noise_work)
-        for e in range(m):
-            values[e] = weights[e] + scale * noise_work[-1][e]
-        sort_chunk(values, everything, m, (starts, placed, order))
-        parents = singletons(len(classes))
-        trees = parents, np.ones(len(classes), dtype=np.int64), classes.copy()
-        lists = who, following.copy(), first.copy(), last.copy(), counts.copy()
-        taken = take(order, (heads, tails, -values, groups), trees, lists, n_joins)
-        if len(taken) == n_joins:
-            component, _ = number_components(parents)
-            for i in range(n):
-                labels[s, i] = component[groups[i]]
+    classes, is_class, (who, following, first, last, counts) = rules
+    keys, chunk, starts, placed, order, _, _, root, _ = work
+    n_groups = len(classes)
+    everyone = np.arange(n_groups)
+    parents = singletons(n_groups)
+    classes_of_trees = classes.copy()
+    trees = parents, np.ones(n_groups, dtype=np.int64), classes_of_trees
+    lists = who, following.copy(), first.copy(), last.copy(), counts.copy()
+    edges = ends[0], ends[1], values, everyone
+    missing = n_groups - n_clusters
+    above = _HIGHEST
+    lowest = np.inf
+    for cut in cuts:
+        if missing == 0:
+            break
+        for g in range(n_groups):
+            root[g] = find(parents, g)
+            # Two trees that have a class never join.
+            if is_class and classes_of_trees[root[g]] >= 0:
+                root[g] = n_groups
+        n_chunk = edges_between(values, cut, above, ends, root, keys, chunk)
+        if n_chunk:
+            sort_chunk(keys, chunk, n_chunk, (starts, placed, order))
+            taken = take(order[:n_chunk], edges, trees, lists, missing)
+            missing -= len(taken)
+            if len(taken):
+                lowest = values[taken[-1]]
+        above = cut
+    numbers, n_found = number_components(parents)
+    return numbers, n_found, lowest

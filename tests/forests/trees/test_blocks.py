@@ -52,7 +52,8 @@ def test_blocks_with_different_numbers_of_leaves(n_samples, global_random_seed):
 
 
 @pytest.mark.parametrize(
-    "backend", [pytest.param("loky", marks=pytest.mark.full), "threading", "dask", "ray"]
+    "backend",
+    [pytest.param("loky", marks=pytest.mark.full), "threading", "dask", "ray"],
 )
 def test_backends_of_joblib(backend, tmp_path):
     if backend == "dask":
