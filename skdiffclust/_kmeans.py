@@ -242,7 +242,7 @@ def _assign(Z, squares, weight, centers, restarts, labels, far):
             entries = block.data, block.indices, block.indptr
             _add_entries(*entries, weight[rows], restarts, in_block, sums)
         else:
-            _add_members(block, weight[rows], restarts, in_block, sums)
+            add_members(block, weight[rows], restarts, in_block, sums)
     return moved, sums, sizes
 
 
@@ -283,7 +283,7 @@ def _nearest(products, norms, squares, weight, restarts, labels, far, sizes):
 
 
 @_kernel
-def _add_members(rows, weight, restarts, labels, sums):
+def add_members(rows, weight, restarts, labels, sums):
     """Add weighted rows (b, d) to the sums (r, k, d) of their clusters (n_init, b)."""
     for r in range(len(sums)):
         for i in range(len(rows)):

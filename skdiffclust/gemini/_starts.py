@@ -127,17 +127,19 @@ def silhouette_of_means(X, labels):
 
 def _cluster_sums(X, row_weights, labels, n_clusters):
     """Return weighted sums (d, k) of the rows of clusters, and sizes (k,), float64."""
-    n_samples = len(labels)
     sizes = np.bincount(labels, row_weights, minlength=n_clusters)
     weights = np.asarray(row_weights, dtype=np.float64)
-    members = csr_array(
-        (weights, labels, np.arange(n_samples + 1)), shape=(n_samples, n_clusters)
-    )
     if isinstance(X, SparseRows):
-        sums = (X.matrix.T @ members).toarray() - np.outer(X.means, sizes)
-    else:
-        sums = X.T @ members
-    return sums.astype(np.float64, copy=False), sizes
+        n_samples = len(labels)
+        members = csr_array(
+            (weights, labels, np.arange(n_samples + 1)), shape=(n_samples, n_clusters)
+        )
+        return (X.matrix.T @ members).toarray() - np.outer(X.means, sizes), sizes
+    from skdiffclust._kmeans import add_members
+
+    sums = np.zeros((1, n_clusters, X.shape[1]))
+    add_members(X, weights, np.zeros(1, dtype=np.int64), labels[None], sums)
+    return sums[0].T, sizes
 
 
 def ascend(X, row_weights, labels, n_clusters, mode, tolerance=1e-12):
