@@ -124,9 +124,9 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         weights are limited, and 1 does not limit sizes of samples. "auto": the lowest
         cut of a real network often separates a few nodes from all others. If there are
         clusters below a fifth of the mean size, and they are not connected components,
-        another search finds larger ones, and the partition with the larger modularity
-        is returned. Smaller clusters may thus not be found; a warning then gives their
-        sizes.
+        another search finds larger ones, which are returned if the modularity without
+        them is below 85 % of theirs. Smaller clusters may thus not be found; a warning
+        then gives their sizes.
     max_imbalance : float, default=None
         Largest difference between the size of a cluster and the mean size, relative to
         the mean: with .3, sizes are between 70 % and 130 % of it, or are the next whole

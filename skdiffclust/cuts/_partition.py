@@ -28,6 +28,8 @@ from skdiffclust.cuts._starts import (
 
 # Least size of a cluster with min_cluster_size="auto", relative to the mean.
 _AUTO_SHARE = 0.2
+# Smaller ones are enlarged only if their modularity is below this share of the other.
+_CRUMBLED = 0.85
 # A cluster below this share of the mean size causes a warning.
 _LEAST_SIZE = 0.01
 # What a sample of weight 0 adds to the denominator of a ratio-cut, times their mean.
@@ -253,7 +255,7 @@ def _without_crumbs(nodes, labels, n_clusters, bounds, search):
     """Return other labels (m,) without clusters below a fifth of the mean, or None.
 
     None if labels (m,) of nodes have no such cluster, if no others are found, or if
-    these have the larger modularity: small clusters that few edges leave are no crumbs.
+    their modularity is not much larger: halves of large clusters raise it a little.
     """
     totals = _totals(labels, nodes.sizes, n_clusters)
     least = _AUTO_SHARE * totals.mean()
@@ -266,7 +268,7 @@ def _without_crumbs(nodes, labels, n_clusters, bounds, search):
     before, after = (
         modularity(nodes.graph, found, nodes.degrees) for found in (labels, bounded)
     )
-    return bounded if after > before else None
+    return bounded if before < _CRUMBLED * after else None
 
 
 def _warn_of_crumbs(labels, sizes, n_clusters, owner):

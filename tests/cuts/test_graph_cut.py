@@ -632,6 +632,15 @@ def test_crumbs_are_no_clusters_by_default(weight, global_random_seed):
     assert three.cluster_sizes_[-1] == 6
 
 
+def test_unequal_clusters_are_found_by_default(global_random_seed):
+    # To halve the largest may raise the modularity a little: .58 to .65 with seed 1.
+    sizes = [300, 120, 55, 25, 12]
+    X, y = make_blobs(sizes, centers=8 * np.eye(5, 8), random_state=global_random_seed)
+    model = GraphCutClustering(5, n_init=4, random_state=0).fit(X)
+    np.testing.assert_array_equal(model.cluster_sizes_, sizes)
+    assert adjusted_rand_score(y, model.labels_) == 1.0
+
+
 def test_whole_components_and_rows_may_be_small(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     part = halves_and_a_crumb(rng, 6)[:200, :200]
