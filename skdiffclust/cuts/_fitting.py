@@ -187,7 +187,6 @@ class CutTraining:
                 self.settings,
                 self.random_state,
                 moving=self.kind != "linear",
-                free=np.flatnonzero(~self.data.groups.held),
             )
             fitted = self.model.logits(self.X).argmax(axis=1)
             # If it does not reach the labels, the cut rises before it falls.

@@ -79,14 +79,8 @@ def ranked(links):
     The r-th neighbour has the weight 1 / (r + 1).
     """
     ranks = np.arange(links.nnz) - np.repeat(links.indptr[:-1], np.diff(links.indptr))
-    return sp.csr_array(
-        (rank_weights(ranks), links.indices, links.indptr), shape=links.shape
-    )
-
-
-def rank_weights(ranks):
-    """Return the weights (m,) of neighbours by their ranks (m,), from 0 on."""
-    return 1.0 / (ranks + _FIRST_RANK)
+    weights = 1.0 / (ranks + _FIRST_RANK)
+    return sp.csr_array((weights, links.indices, links.indptr), shape=links.shape)
 
 
 def _nearest_of_all(points, k):

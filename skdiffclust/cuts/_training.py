@@ -9,7 +9,6 @@ from skdiffclust._batches import mini_batches
 from skdiffclust._checkpoint import ArraysState
 from skdiffclust._neighbors import k_nearest
 from skdiffclust._optimisers import Adam
-from skdiffclust.cuts._neighbors import count_ranked, rank_weights
 from skdiffclust.cuts._ratio_cut import expected_cut_with_gradient
 
 # Lower bound of proportions in denominators, as a share of 1 / n_clusters.
@@ -35,12 +34,6 @@ _LEAST_STEPS = 2000
 _MOVED = 0.8
 _N_MOVES = 512
 _N_NEIGHBORS = 10
-# Half of a batch are moved samples with the labels around them, drawn from as many as
-# there are samples, within these bounds.
-_LEAST_DRAWN = 2**13
-_MOST_DRAWN = 2**15
-# Moved samples whose neighbours are searched for at once.
-_SEARCHED = 2**11
 
 
 @dataclass(frozen=True)
@@ -311,21 +304,13 @@ def block_loss_with_gradients(block, left, right, proportions, parts=None):
     return float((cut / proportions).sum() / total), gradients
 
 
-def fit_labels(model, X, labels, settings, random_state, *, moving, free=None):
+def fit_labels(model, X, labels, settings, random_state, *, moving):
     """Fit the model of X (n, d) to labels (n,) by their log-likelihood.
 
     With `moving`, samples are first moved at random, about as far as neighbours are
-    apart, because new samples are that far from those seen. One half keep their labels;
-    the others, which are of the samples `free` (all if None), have those around them.
-    In many dimensions the first predict better, in few the second.
+    apart, and keep their labels, because new samples are that far from those seen.
     """
-    hard = np.eye(int(labels.max()) + 1)
-    moves = around = None
-    if moving:
-        moves = _moves_to_neighbors(X, random_state)
-        free = np.arange(len(X)) if free is None else free
-        if len(free):
-            around = move_samples(X, labels, moves, free, random_state)
+    moves = _moves_to_neighbors(X, random_state) if moving else None
     n_steps = -(-len(X) // settings.batch_size)
     n_epochs = max(int(_FITTED * settings.max_iter), -(-_LEAST_STEPS // n_steps))
     for epoch in range(n_epochs):
@@ -334,45 +319,15 @@ def fit_labels(model, X, labels, settings, random_state, *, moving, free=None):
         moving = moving and epoch < _MOVED * n_epochs
         for rows in mini_batches(len(X), settings.batch_size, random_state):
             batch = X[rows]
-            targets = hard[labels[rows]]
             if moving:
                 batch += moves[random_state.randint(len(moves), size=len(rows))]
-                if around is not None:
-                    half = slice(len(rows) // 2)
-                    moved, numbers, proportions = around
-                    drawn = random_state.randint(len(moved), size=len(rows) // 2)
-                    batch[half] = X[moved[drawn]] + moves[numbers[drawn]]
-                    targets[half] = proportions[drawn]
-            model.step(batch, _likelihood(targets, n_wrong), rate)
+            model.step(batch, _likelihood(labels[rows], n_wrong), rate)
         # Once all unmoved samples are right, the cut is that of the labels; a few more
         # epochs widen the margin, and so do moved samples.
         if not n_wrong[0] and epoch >= n_epochs // 4:
             if not moving:
                 return
             moving = False
-
-
-def move_samples(X, labels, moves, free, random_state):
-    """Draw rows (m,) among `free` of X (n, d), and numbers (m,) of moves (l, d).
-
-    Returns them, and the proportions (m, k) of the labels (n,) of the samples that are
-    nearest to the moved ones, weighted by their rank.
-    """
-    n_drawn = min(max(len(X), _LEAST_DRAWN), _MOST_DRAWN)
-    rows = free[random_state.randint(len(free), size=n_drawn)]
-    numbers = random_state.randint(len(moves), size=n_drawn)
-    n_neighbors = min(count_ranked(*X.shape), len(X))
-    weights = rank_weights(np.arange(n_neighbors))
-    hard = np.eye(int(labels.max()) + 1)
-    points = X.astype(np.float64, copy=False)
-    targets = np.empty((n_drawn, hard.shape[1]))
-    for start in range(0, n_drawn, _SEARCHED):
-        part = slice(start, start + _SEARCHED)
-        near, _ = k_nearest(
-            points, points[rows[part]] + moves[numbers[part]], n_neighbors
-        )
-        targets[part] = weights @ hard[labels[near]] / weights.sum()
-    return rows, numbers, targets
 
 
 def _moves_to_neighbors(X, random_state):
@@ -386,18 +341,17 @@ def _moves_to_neighbors(X, random_state):
     return X[found[np.arange(len(rows)), columns]] - X[rows]
 
 
-def _likelihood(targets, n_wrong):
-    """Return the function from logits (b, k) to the gradient; n_wrong[0] counts up.
+def _likelihood(labels, n_wrong):
+    """Return the function from logits (b, k) to the gradient for labels (b,).
 
-    The targets (b, l) are proportions of the first l of the clusters.
+    n_wrong[0] counts those that are not reached.
     """
 
     def gradient_of(logits):
         gradient = softmax(logits)
-        differs = gradient.argmax(axis=1) != targets.argmax(axis=1)
-        n_wrong[0] += np.count_nonzero(differs)
-        gradient[:, : targets.shape[1]] -= targets
-        return gradient / len(targets)
+        n_wrong[0] += np.count_nonzero(gradient.argmax(axis=1) != labels)
+        gradient[np.arange(len(labels)), labels] -= 1.0
+        return gradient / len(labels)
 
     return gradient_of
 
