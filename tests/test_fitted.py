@@ -1,6 +1,7 @@
 """Fitted state: left alone by what fails, and never written in place."""
 
 import copy
+import inspect
 import sys
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
+from sklearn.exceptions import NotFittedError
 
 import skdiffclust
 from skdiffclust import (
@@ -69,6 +71,25 @@ def writers(model):
     if getattr(model, "n_clusters", None) != "auto":
         names.append("partial_fit")
     return [getattr(model, name) for name in names if hasattr(model, name)]
+
+
+@each_estimator
+def test_every_method_of_an_unfitted_estimator_says_so(name):
+    X, _ = samples()
+    model = clone(ESTIMATORS[name])
+    writes = {"fit", "fit_predict", "fit_transform", "partial_fit", "path"}
+    about_itself = {"get_params", "get_metadata_routing"}
+    for method in dir(type(model)):
+        skipped = writes | about_itself
+        if method.startswith(("_", "set_")) or method in skipped:
+            continue
+        if not callable(getattr(model, method, None)):
+            continue
+        signature = inspect.signature(getattr(model, method))
+        needed = [p for p in signature.parameters.values() if p.default is p.empty]
+        given = [X if p.name == "X" else 2 for p in needed if p.kind < p.VAR_POSITIONAL]
+        with pytest.raises(NotFittedError):
+            getattr(model, method)(*given)
 
 
 def arrays_of(value, path=""):

@@ -830,8 +830,9 @@ class ClAM(
 
     def _of_field(self, function, X):
         """Return a function of the dynamics (n,) of samples, block by block."""
+        X = self._rows(X)
         field = self._field()
-        return by_blocks(lambda rows: function(dense(rows), **field), self._rows(X))
+        return by_blocks(lambda rows: function(dense(rows), **field), X)
 
     def _field(self):
         """Return the keyword arguments of the functions of the dynamics."""
