@@ -595,9 +595,12 @@ def test_few_gaussian_samples_are_outliers_and_groups_of_others_are(
     d, global_random_seed
 ):
     rng = np.random.default_rng(global_random_seed)
-    X = rng.normal(size=(2000, d))
-    scores = SpanningForestClustering(7).fit(X).outlier_scores_
-    assert (scores > 0.8).mean() < 0.03
+    shares = []
+    for _ in range(4):
+        X = rng.normal(size=(2000, d))
+        scores = SpanningForestClustering(7).fit(X).outlier_scores_
+        shares.append((scores > 0.8).mean())
+    assert np.mean(shares) < (0.03 if d == 2 else 0.002)
     far = rng.normal(size=(20, d)) * 0.5
     far[:, 0] += 30 * d**0.5
     found = SpanningForestClustering(2).fit(np.concatenate([X, far]))
