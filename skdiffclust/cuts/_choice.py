@@ -25,12 +25,6 @@ _N_STARTS = 3
 _FEW_EDGES = 10_000
 # Added to cuts in denominators of bends, because a cut of 0 has no relative change.
 _OFFSET = 0.2
-# Resolution of the modularity that decides: a little below 1, in favour of clusters
-# that are not divided. With this share of the largest one, the modularity decides, and
-# the second difference of the cuts has this weight; otherwise bends decide.
-_RESOLUTION = 0.9
-_MODULAR = 0.93
-_BEND_WEIGHT = 0.06
 # A number after which the cut increases so many times as much as before needs no
 # warning.
 _SHARP = 6.0
@@ -43,9 +37,8 @@ _DEVIATION = 1.48
 
 
 def cut_curve(nodes, least, bounds_of, finish, random_state):
-    """Return (numbers, normalised cuts, modularities, coarse ones), (m,) each.
+    """Return (numbers, normalised cuts, modularities), (m,) each, of the search.
 
-    The coarse modularities are of a lower resolution, less that of a single cluster.
     Numbers of clusters are consecutive, from `least` on, as long as clusters can be
     within their bounds: those that `bounds_of` returns for sizes and a number of
     clusters. ``finish(labels, number, bounds)`` brings labels of the nodes, which have
@@ -88,7 +81,6 @@ def cut_curve(nodes, least, bounds_of, finish, random_state):
             key=lambda labels, k=numbers[i]: rank(level, labels, k, UNBOUNDED),
         )
     cuts = []
-    coarse = []
     for i, number in enumerate(numbers):
         bounds = bounds_of(nodes.sizes, number)
         labels = combine_parts(nodes, number, bounds)
@@ -96,9 +88,7 @@ def cut_curve(nodes, least, bounds_of, finish, random_state):
             labels = finish(found[i], number, bounds)
         cuts.append(cut_of_labels(nodes.graph, labels, number, nodes.divisors))
         modularities[i] = modularity(nodes.graph, labels, nodes.degrees)
-        coarse.append(modularity(nodes.graph, labels, nodes.degrees, _RESOLUTION))
-    coarse = np.array(coarse) - (1.0 - _RESOLUTION)
-    return numbers, np.array(cuts), np.array(modularities), coarse
+    return numbers, np.array(cuts), np.array(modularities)
 
 
 def lowest_cuts(cuts):
@@ -109,34 +99,30 @@ def lowest_cuts(cuts):
     return np.minimum.accumulate(cuts[::-1])[::-1]
 
 
-def differences_of(cuts):
-    """Return the second differences (m,) of cuts (m,), NaN at both ends.
+def bends_of(cuts):
+    """Return the bends (m,) of numbers of clusters with cuts (m,), NaN at both ends.
 
-    That is how much more the next cluster costs than this one did.
+    The second difference of the cuts, relative to the cut: how much more the next
+    cluster costs than this one did.
     """
-    differences = np.full(len(cuts), np.nan)
-    differences[1:-1] = np.diff(cuts, 2)
-    return differences
+    bends = np.full(len(cuts), np.nan)
+    bends[1:-1] = np.diff(cuts, 2) / (cuts[1:-1] + _OFFSET)
+    return bends
 
 
-def as_curve(numbers, cuts, modularities, coarse):
+def as_curve(numbers, cuts, modularities):
     """Return the curve, (m,) each, and its scores as the fitted attribute.
 
-    The score is the coarse modularity, relative to the largest one, plus the bend: the
-    second difference of the lowest cuts, relative to the cut; or, if the best number by
-    that has nearly the largest modularity, plus a small multiple of the difference.
+    The score is the bend of the lowest cuts plus the modularity, relative to the
+    largest one.
     """
-    lowest = lowest_cuts(cuts)
-    relative = coarse / (coarse.max() if coarse.max() > 0 else 1.0)
-    differences = differences_of(lowest)
-    score = relative + differences / (lowest + _OFFSET)
-    if len(numbers) > 2 and relative[np.nanargmax(score)] >= _MODULAR:
-        score = relative + _BEND_WEIGHT * differences
+    largest = modularities.max()
+    relative = modularities / (largest if largest > 0 else 1.0)
     return {
         "n_clusters": numbers,
         "normalized_cut": cuts,
         "modularity": modularities,
-        "score": score,
+        "score": bends_of(lowest_cuts(cuts)) + relative,
     }
 
 
@@ -152,7 +138,7 @@ def choose_n_clusters(curve, *, owner):
         chosen = int(numbers[best])
         cuts = lowest_cuts(curve["normalized_cut"])
         before, after = np.diff(cuts)[best - 1 : best + 1]
-        bends = (differences_of(cuts) / (cuts + _OFFSET))[1:-1]
+        bends = bends_of(cuts)[1:-1]
         gaps = bends - np.median(bends)
         distance = _DISTANCE * _DEVIATION * np.median(np.abs(gaps))
         stands_out = gaps[best - 1] >= distance and after > before

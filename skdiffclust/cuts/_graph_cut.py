@@ -188,17 +188,15 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     two more; into fewer if they would have less than three nodes on average or could
     not satisfy the bounds on sizes, and into at most about a thousand. With
     :math:`c_k` the lowest normalised cut into at least k clusters and :math:`q_k` the
-    modularity at resolution .9, less that of one cluster, the number of the largest
+    modularity, the number of the largest score
 
     .. math:: \frac{c_{k+1} - 2 c_k + c_{k-1}}{c_k + .2} + \frac{q_k}{\max_l q_l}
 
     is selected: the first term, the bend, is large if the cut increases faster after k
-    than before. If the second is at least .93 there, the modularity decides: the number
-    of the largest :math:`q_k / \max_l q_l + .06 (c_{k+1} - 2 c_k + c_{k-1})` is
-    selected. A warning is issued unless the cut increases at least six times as much,
-    or the bend is twenty standard deviations (estimated from the median absolute
-    deviation) above the median of all and the modularity (at resolution 1) is the
-    largest, up to a thousandth.
+    than before. A warning is issued unless it increases at least six times as much, or
+    the bend is twenty standard deviations (estimated from the median absolute
+    deviation) above the median of all and the modularity is the largest, up to a
+    thousandth.
 
     Equal samples share a cluster. The cut increases with the number of clusters: do not
     choose `n_clusters` by `score`. For large graphs, searches run in threads; the

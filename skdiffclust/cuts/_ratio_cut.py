@@ -283,7 +283,7 @@ def cuts_of(graph, labels):
     )
 
 
-def modularity(graph, labels, degrees, resolution=1.0):
+def modularity(graph, labels, degrees):
     """Return the modularity of labels (m,), -1 for noise, of a graph with degrees (m,).
 
     Degrees may include edges within a node.
@@ -293,7 +293,7 @@ def modularity(graph, labels, degrees, resolution=1.0):
     kept = labels >= 0
     volumes = np.bincount(labels[kept], degrees[kept])
     total = volumes.sum() or 1.0
-    return 1.0 - cut / total - resolution * np.square(volumes / total).sum()
+    return 1.0 - cut / total - np.square(volumes / total).sum()
 
 
 def check_graph(graph, *, caller, name="graph"):

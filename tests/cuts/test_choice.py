@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import make_blobs
+from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import GraphCutClustering, PRCut
 from skdiffclust.cuts import ratio_cut
@@ -106,32 +107,37 @@ def test_many_cliques_are_counted(n_cliques, size):
     assert model.n_clusters_ == n_cliques
 
 
-def test_scores_are_bends_or_modularities():
-    numbers = np.arange(1, 11)
+def test_scores_are_bends_and_relative_modularities():
     cuts = np.array([0.0, 0.9, 0.15, 0.9, 1.2, 1.5, 1.8, 2.1, 2.4, 2.7])
     # Joining two of three clusters cuts no more than all three.
-    lowest = np.where(numbers == 2, 0.15, cuts)
-    differences = np.diff(lowest, 2)
-
-    def score_of(share):
-        """Return the score where the third number has this share of the largest."""
-        modularities = np.where(numbers == 3, share * 0.5, 0.4)
-        modularities[5] = 0.5
-        curve = as_curve(numbers, cuts, modularities, modularities)
-        assert np.isnan(curve["score"][[0, -1]]).all()
-        np.testing.assert_array_equal(curve["normalized_cut"], cuts)
-        return curve["score"][1:-1], modularities[1:-1] / 0.5, curve
-
-    score, relative, curve = score_of(0.8)
-    np.testing.assert_allclose(score, relative + differences / (lowest[1:-1] + 0.2))
+    lowest = np.where(np.arange(10) == 1, 0.15, cuts)
+    modularities = np.where(np.arange(10) == 2, 0.5, 0.4)
+    curve = as_curve(np.arange(1, 11), cuts, modularities)
+    np.testing.assert_array_equal(curve["normalized_cut"], cuts)
+    assert np.isnan(curve["score"][[0, -1]]).all()
+    for i in range(1, 9):
+        bend = (lowest[i + 1] - 2 * lowest[i] + lowest[i - 1]) / (lowest[i] + 0.2)
+        assert curve["score"][i] == pytest.approx(bend + modularities[i] / 0.5)
     assert choose_n_clusters(curve, owner="X") == 3
-    # The modularity decides if that of the largest bend is nearly as large.
-    score, relative, curve = score_of(0.94)
-    np.testing.assert_allclose(score, relative + 0.06 * differences)
+
+
+# The modularity alone would divide them.
+@pytest.mark.parametrize(
+    ("centers", "n_samples"),
+    [
+        ([[0, 0, 0], [8, 0, 0], [0, 8, 0], [0, 0, 8]], 1000),
+        ([[0, 0], [8, 0], [0, 8], [8, 8], [16, 0]], 500),
+    ],
+)
+def test_large_blobs_are_not_divided(centers, n_samples, global_random_seed):
+    X, y = make_blobs(n_samples, centers=centers, random_state=global_random_seed)
+    model = GraphCutClustering(**AUTO).fit(X)
+    assert model.n_clusters_ == len(centers)
+    assert adjusted_rand_score(y, model.labels_) > 0.99
 
 
 @pytest.mark.parametrize("bend", [4, 8])
-def test_bend_or_modularity_decides(bend):
+def test_bend_and_modularity_decide_together(bend):
     numbers = np.arange(1, 16)
 
     def chosen(before, after, modular, share):
@@ -144,17 +150,15 @@ def test_bend_or_modularity_decides(bend):
         modularities[modular - 1] = 0.6
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            curve = as_curve(numbers, cuts, modularities, modularities)
+            curve = as_curve(numbers, cuts, modularities)
             number = choose_n_clusters(curve, owner="X")
         return number, len(caught)
 
     # A bend after clusters that are hardly cut decides, and needs no warning.
     assert chosen(0.001, 0.5, 6, 0.5) == (bend, 0)
     # A weaker one is warned of, and a weak one does not decide.
-    assert chosen(0.15, 0.6, 6, 0.9) == (bend, 1)
+    assert chosen(0.15, 0.6, 6, 0.97) == (bend, 1)
     assert chosen(0.4, 0.5, 6, 0.5) == (6, 1)
-    # Nor does one of nearly the largest modularity.
-    assert chosen(0.15, 0.6, 6, 0.95)[0] == 6
     # One of the largest modularity that stands out is not warned of.
     assert chosen(0.4, 0.5, bend, 1.0) == (bend, 0)
 

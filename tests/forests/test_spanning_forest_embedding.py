@@ -580,7 +580,7 @@ def test_no_warning_on_a_good_run(similarity, global_random_seed):
     X, y = hidden_signal(seed=global_random_seed)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        embedding = make(max_iter=80, n_components=2, similarity=similarity)
+        embedding = make(max_iter=120, n_components=2, similarity=similarity)
         embedding.fit(X, half_labelled(y)).score(X, y)
 
 
