@@ -134,9 +134,7 @@ ROWS = {
         "test_module_on_images",
         DeepClAM=DEEP + "test_module_is_copied_and_trained",
     ),
-    "``score``, the objective": cells(
-        HERE + "test_score", SpanningForestClustering=NO_OBJECTIVE
-    ),
+    "``score``": cells(HERE + "test_score", SpanningForestClustering=NO_OBJECTIVE),
     "NaN: an error that names imputers; accepted by ClAM": cells(
         VALUES + "test_missing_values_are_answered_with_an_imputer",
         ClAM=VALUES + "test_rows_that_are_not_finite",
