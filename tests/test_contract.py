@@ -316,7 +316,7 @@ def test_what_has_not_converged_says_so(name):
         fit(model, mixed)
 
 
-@over("``score``, the objective")
+@over("``score``")
 def test_score(name):
     model = fit(MODELS[name], X)
     known = (Y,) if name == "SpanningForestEmbedding" else ()
@@ -406,7 +406,7 @@ CLAIMS = {
     '"``predict`` or ``transform`` of new samples"': lambda model: does(
         lambda: getattr(model.fit(X), "predict", getattr(model, "transform", None))(X)
     ),
-    '"``score``, the objective"': lambda model: does(lambda: model.fit(X).score(X)),
+    "``score``": lambda model: does(lambda: model.fit(X).score(X)),
     '"``set_output``, feature names"': lambda model: does(
         lambda: model.set_output(transform="default").fit(X).get_feature_names_out()
     ),
