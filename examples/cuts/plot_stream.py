@@ -73,7 +73,7 @@ for memory in np.swapaxes(track, 0, 1):
 axes[0].set(title="Memories follow the clusters", aspect="equal", xticks=[], yticks=[])
 for name, scores in accuracy.items():
     axes[1].plot(np.arange(1, n_batches + 1), scores, label=name)
-    print(f"{name:20s} last batch {scores[-1]:.2f}")
+    print(f"{name:20s} worst batch {min(scores):.2f}")
 axes[1].set(
     xlabel="batch",
     ylabel="accuracy on the next batch",
@@ -86,7 +86,8 @@ plt.show()
 # %%
 # ClAM with a half-life and the perceptron of PRCut follow the clusters. Mini-batch
 # k-means and ClAM without a half-life give all batches the same weight, which suits a
-# sorted stream, but not one that drifts.
+# sorted stream, but not one that drifts: the samples of the whole stream lie on a ring,
+# which can be divided anywhere.
 
-assert min(accuracy[name][-1] for name in ("PRCut", "ClAM, half_life=200")) > 0.9
-assert max(accuracy[name][-1] for name in ("ClAM", "mini-batch k-means")) < 0.5
+assert min(min(accuracy[name]) for name in ("PRCut", "ClAM, half_life=200")) > 0.9
+assert max(min(accuracy[name]) for name in ("ClAM", "mini-batch k-means")) < 0.9
