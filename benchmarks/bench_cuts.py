@@ -11,8 +11,7 @@
 graphs    normalised cut, adjusted Rand index, smallest cluster (relative to the mean
           size), number of clusters and seconds on the graphs of cut_graphs.py, beside
           METIS, Leiden and spectral clustering
-tables    the same on neighbours of at most 2000 samples of eleven tables, which chose
-          nothing
+tables    the same on neighbours of at most 2000 samples of eleven tables
 seeds     how much partitions of one graph by five random states agree
 fits      times and ratio-cuts beside SpectralClustering, on the same graph
 sizes     bounds on sizes, beside k-means-constrained
