@@ -91,3 +91,7 @@ def compiled(**options):
         return kernel
 
     return decorate
+
+
+# For kernels that only others call: numba compiles no wrapper that Python could call.
+inner = compiled(no_cpython_wrapper=True)

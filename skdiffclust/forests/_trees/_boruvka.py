@@ -16,14 +16,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdiffclust._compiled import compiled
+from skdiffclust._compiled import compiled, inner
 from skdiffclust._duplicates import first_equal
 from skdiffclust._threads import run_chunks
 from skdiffclust.forests._trees._kd_tree import (
     Tree,
     box_gap,
     build_tree,
-    inner,
     leaves_for,
     push_children,
     tile_gaps,

@@ -14,11 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdiffclust._compiled import compiled
+from skdiffclust._compiled import compiled, inner
 from skdiffclust._threads import run_chunks
 
-# Kernels that only others call: numba compiles no wrapper that Python could call.
-inner = compiled(no_cpython_wrapper=True)
 # Leaves have at most so many rows on average, and no leaf has more than the largest.
 _LEAF_SIZE = 40
 _LARGEST = 64

@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from skdiffclust._compiled import compiled
+from skdiffclust._compiled import compiled, inner
 from skdiffclust.forests._trees._kd_tree import (
     box_gap,
-    inner,
     push_children,
     tile_gaps,
     tile_lengths,
