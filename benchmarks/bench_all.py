@@ -1,9 +1,8 @@
-"""Clusterers side by side: the first page, 45 sets, growing samples, and imports.
+"""Clusterers side by side: the first page, 45 sets, and growing samples.
 
     OMP_NUM_THREADS=1 python benchmarks/bench_all.py first_page [--seeds N]
     OMP_NUM_THREADS=1 python benchmarks/bench_all.py defaults [--seeds N]
     OMP_NUM_THREADS=1 python benchmarks/bench_all.py methods [--sizes 1000 10000]
-    python benchmarks/bench_all.py imports
 
 first_page  five data sets that come with Python and scikit-learn, k-means and HDBSCAN;
             the output of UMAP needs umap-learn.
@@ -15,9 +14,6 @@ defaults    our methods beside seven others on 45 sets. Every method has its def
             gets the graph of neighbours.
 methods     processor seconds of a fit with default parameters, by method and size,
             on five blobs in ten dimensions, which is easy data: training ends early.
-imports     processor seconds beside ``import sklearn.cluster``, in fresh processes,
-            in turn. The last row imports all estimators, which ``import skdiffclust``
-            leaves for when they are used.
 
 Samples of no class (-1, noise) are clustered with the others and left out of the index.
 Where a peer is not installed (``pip install -r benchmarks/requirements.txt``), it is
@@ -34,14 +30,12 @@ Methods without randomness run once, the others for each seed.
 import argparse
 import ast
 import os
-import subprocess
 import sys
 import sysconfig
 import warnings
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from statistics import median
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before NumPy is imported
 
@@ -453,49 +447,16 @@ def methods(sizes):
             print(f"{name:26s} n = {n:7d}: {spent:8.2f} s, ARI {ari:.3f}", flush=True)
 
 
-IMPORTED = "import sklearn.cluster", "import skdiffclust", "from skdiffclust import *"
-MEASURE = """
-import sys, time
-start = time.process_time()
-{code}
-print(time.process_time() - start)
-print(sorted({{"torch", "numba", "matplotlib", "ot"}} & set(sys.modules)))
-"""
-
-
-def imports(n_runs=7):
-    """Print processor seconds, ratios, and what was loaded that should not be."""
-    spent = {code: [] for code in IMPORTED}
-    loaded = {}
-    # The first round fills the caches of the disk and of bytecode, and is not counted.
-    for run in range(n_runs + 1):
-        for code in IMPORTED:
-            command = [sys.executable, "-c", MEASURE.format(code=code)]
-            out = subprocess.run(command, capture_output=True, text=True, check=True)
-            time, loaded[code] = out.stdout.splitlines()
-            if run:
-                spent[code].append(float(time))
-    reference = median(spent[IMPORTED[0]])
-    for code, times in spent.items():
-        print(
-            f"{code:26s} {median(times):.3f} s  {median(times) / reference:.3f} x  "
-            f"heavy modules: {loaded[code]}"
-        )
-
-
 def main():
     """Print what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parts = ["first_page", "defaults", "methods", "imports"]
-    parser.add_argument("part", choices=parts)
+    parser.add_argument("part", choices=["first_page", "defaults", "methods"])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sizes", nargs="+", type=int, default=[1000, 10_000])
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     if options.part == "methods":
         methods(options.sizes)
-    elif options.part == "imports":
-        imports()
     else:
         {"first_page": first_page, "defaults": defaults}[options.part](options.seeds)
 

@@ -1,25 +1,18 @@
-"""How low do graph cuts cut, how fast, and how well do they predict, beside peers?
+"""How low do graph cuts cut, how fast, beside peers?
 
     python benchmarks/bench_cuts.py graphs [NAME ...] [--methods ...]
     python benchmarks/bench_cuts.py tables [NAME ...] [--methods ...]
     python benchmarks/bench_cuts.py seeds [NAME ...]
-    python benchmarks/bench_cuts.py fits [NAME ...]
     python benchmarks/bench_cuts.py sizes
     python benchmarks/bench_cuts.py cells
-    python benchmarks/bench_cuts.py encoder [NAME ...] [--methods ...]
 
 graphs    normalised cut, adjusted Rand index, smallest cluster (relative to the mean
           size), number of clusters and seconds on the graphs of cut_graphs.py, beside
           METIS, Leiden and spectral clustering
 tables    the same on neighbours of at most 2000 samples of eleven tables
 seeds     how much partitions of one graph by five random states agree
-fits      times and ratio-cuts beside SpectralClustering, on the same graph
 sizes     bounds on sizes, beside k-means-constrained
 cells     single cells: predictions for held-out ones, beside a fit to all
-encoder   predictions for samples never seen, of encoders and of other ways that extend
-          the same labels; "best move" is ``GraphCutClustering()``. The sets chose
-          nothing but the graph that encoders are trained on: by the labels of samples
-          to fit of splits 0 to 22
 
 Both sides are given the same graph. Times are processor seconds on one thread. Peers
 that are not installed are left out (pymetis, leidenalg, k-means-constrained).
@@ -32,35 +25,21 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import argparse
 import warnings
 from itertools import combinations
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
-from cut_graphs import GRAPHS, data, neighbours
+from cut_graphs import GRAPHS, data
 from scipy.spatial.distance import cdist
 from shared import (
-    Results,
     load,
     seconds,
-    standardised,
     versions,
 )
-from sklearn.cluster import KMeans, SpectralClustering
-from sklearn.datasets import make_blobs
+from sklearn.cluster import SpectralClustering
 from sklearn.decomposition import PCA
-from sklearn.manifold import spectral_embedding
 from sklearn.metrics import adjusted_rand_score
-from sklearn.neighbors import (
-    KNeighborsClassifier,
-    NearestNeighbors,
-    kneighbors_graph,
-)
-from sklearn.neural_network import MLPRegressor
-from sklearn.preprocessing import StandardScaler
-from sklearn.semi_supervised import LabelSpreading
 
-from skdiffclust import GraphCutClustering, PRCut
+from skdiffclust import GraphCutClustering
 from skdiffclust.cuts import ratio_cut
 
 N_NEIGHBORS = {
@@ -198,6 +177,10 @@ def graphs(names, methods, n_seeds=2):
         print(f"mean ARI of {len(found)}: {method:24s} {np.nanmean(found):.3f}")
 
 
+# Images and spectra: their features have one unit, and are not standardised.
+ONE_UNIT = "isolet", "mnist_t10k", "usps_train"
+
+
 def tables(names, methods, n_seeds=2):
     """Do the same for graphs of nearest neighbours of tables, weighted by rank."""
     for name in names or TABLES:
@@ -205,50 +188,6 @@ def tables(names, methods, n_seeds=2):
             name, "auto", scaled=name not in ONE_UNIT, n_rows=2000, ranked=True
         )
     graphs(names or TABLES, methods, n_seeds)
-
-
-def growing_graphs():
-    """Return {name: function that gives (graph, n_clusters)}."""
-
-    def blobs():
-        X, _ = make_blobs(
-            60_000, n_features=8, centers=20, cluster_std=3.0, random_state=0
-        )
-        return neighbours(X, 15), 20
-
-    return {
-        "mnist 2 000": lambda: (neighbours(load("mnist_t10k")[0][:2000], 25), 10),
-        "mnist 10 000": lambda: (neighbours(load("mnist_t10k")[0], 25), 10),
-        "letter 20 000": lambda: (neighbours(load("letter")[0], 50), 26),
-        "blobs 60 000": blobs,
-    }
-
-
-def one_graph(name, seed):
-    """Return the seconds and ratio-cuts of ours and of spectral clustering."""
-    graph, k = growing_graphs()[name]()
-    searched(cut="ratio")(neighbours(load("digits")[0], 10), k, seed)  # compiles
-    fast, labels = seconds(searched(cut="ratio"), graph, k, seed)
-    slow, theirs = seconds(spectral, graph, k, seed)
-    improved = searched(cut="ratio", init="spectral")(graph, k, seed)
-    return {
-        "spectral": ratio_cut(graph, theirs.astype(np.int64)).value,
-        "local search": ratio_cut(graph, improved).value,
-        "search": ratio_cut(graph, labels).value,
-        "edges": graph.nnz // 2,
-        "s_spectral": slow,
-        "s_search": fast,
-    }
-
-
-def fits(names, n_seeds=5):
-    """Time fits on one graph, and compare the ratio-cuts; resumable."""
-    results = Results(Path("cuts_fits.jsonl"))
-    for name in names or growing_graphs():
-        runs = [results.once([name, s], one_graph, name, s) for s in range(n_seeds)]
-        medians = {key: np.median([run[key] for run in runs]) for key in runs[0]}
-        ratio = np.median([run["s_spectral"] / run["s_search"] for run in runs])
-        print(name, len(runs), f"ratio {ratio:.1f}", medians, flush=True)
 
 
 def seeds(names, n_seeds=5):
@@ -322,146 +261,7 @@ def cells(n_splits=5):
             print(k, seed, *(f"{value:.3f}" for value in agreements), sep=", ")
 
 
-# New samples.
-
-
-N_FIT, N_NEW = 2000, 1000
-# Images and spectra: their features have one unit, and are not standardised.
-ONE_UNIT = "isolet", "mnist_t10k", "usps_train"
-SETS = "zoo house_votes_84 heart_statlog ecoli ctg letter movlib".split() + [*ONE_UNIT]
-
-
-class Split(NamedTuple):
-    """Samples to fit and new ones, the classes of the new, and labels of the cut."""
-
-    fitted: np.ndarray
-    new: np.ndarray
-    classes: np.ndarray
-    n_clusters: int
-    labels: np.ndarray
-    seed: int
-
-
-def scaled(name):
-    """Return the samples and classes of a set, scaled."""
-    X, y = load(name)
-    if name not in ONE_UNIT:
-        X = standardised(X)
-    return X, np.unique(y, return_inverse=True)[1]
-
-
-def divide(X, y, seed):
-    """Return a `Split`."""
-    order = np.random.RandomState(seed).permutation(len(X))
-    n_fit = min(N_FIT, 2 * len(X) // 3)
-    fitted = order[:n_fit]
-    new = order[n_fit : n_fit + N_NEW]
-    k = len(np.unique(y))
-    model = GraphCutClustering(k, random_state=seed)
-    labels = model.fit(X[fitted]).labels_
-    return Split(X[fitted], X[new], y[new], k, labels, seed)
-
-
-def by_encoder(part):
-    """Predict by a perceptron."""
-    model = PRCut(part.n_clusters, encoder="mlp", random_state=part.seed)
-    return model.fit(part.fitted).predict(part.new)
-
-
-def by_best_move(part):
-    """Predict by the partition of the graph."""
-    model = GraphCutClustering(part.n_clusters, random_state=part.seed)
-    return model.fit(part.fitted).predict(part.new)
-
-
-def nearest(part):
-    """Predict by the nearest neighbour on the labels of the cut."""
-    model = KNeighborsClassifier(1).fit(part.fitted, part.labels)
-    return model.predict(part.new)
-
-
-def label_spreading(part):
-    """Spread the labels of the cut, and predict."""
-    model = LabelSpreading(kernel="knn", n_neighbors=10)
-    return model.fit(part.fitted, part.labels).predict(part.new)
-
-
-def embed(part):
-    """Return the spectral embedding (n, k) of the samples to fit, and k-means in it."""
-    graph = kneighbors_graph(part.fitted, min(10, len(part.fitted) - 1))
-    graph = graph.maximum(graph.T)
-    embedding = spectral_embedding(
-        graph,
-        n_components=part.n_clusters,
-        drop_first=False,
-        random_state=part.seed,
-    )
-    embedding /= np.sqrt(np.mean(embedding**2))
-    model = KMeans(part.n_clusters, n_init=10, random_state=part.seed)
-    return embedding, model.fit(embedding)
-
-
-def nystrom(part):
-    """Extend the eigenvectors to new samples by the mean of their neighbours."""
-    embedding, model = embed(part)
-    neighbors = NearestNeighbors(n_neighbors=10).fit(part.fitted)
-    found = neighbors.kneighbors(part.new, return_distance=False)
-    return model.predict(embedding[found].mean(axis=1))
-
-
-def spectral_net(part):
-    """Fit a perceptron to the eigenvectors, as SpectralNet, and predict by k-means."""
-    embedding, model = embed(part)
-    scaler = StandardScaler(with_std=False).fit(part.fitted)
-    spread = np.sqrt(np.mean(scaler.transform(part.fitted) ** 2)) or 1.0
-    net = MLPRegressor(
-        hidden_layer_sizes=(128,),
-        early_stopping=True,
-        max_iter=500,
-        random_state=part.seed,
-    )
-    net.fit(scaler.transform(part.fitted) / spread, embedding)
-    found = net.predict(scaler.transform(part.new) / spread)
-    return model.predict(found.reshape(len(part.new), -1))
-
-
-def k_means(part):
-    """Predict by k-means."""
-    model = KMeans(part.n_clusters, n_init=10, random_state=part.seed)
-    return model.fit(part.fitted).predict(part.new)
-
-
-EXTENSIONS = {
-    "mlp": by_encoder,
-    "best move": by_best_move,
-    "nearest": nearest,
-    "label spreading": label_spreading,
-    "Nystrom": nystrom,
-    "SpectralNet": spectral_net,
-    "k-means": k_means,
-}
-
-
-def encoder(names, methods, n_splits=5):
-    """Print mean indices of new samples for each set, and their means."""
-    methods = methods or list(EXTENSIONS)
-    print("set", *methods, sep=", ")
-    table = []
-    for name in names or SETS:
-        X, y = scaled(name)
-        rows = []
-        for seed in range(100, 100 + n_splits):  # others chose
-            part = divide(X, y, seed)
-            labels = [EXTENSIONS[method](part) for method in methods]
-            rows.append([adjusted_rand_score(part.classes, one) for one in labels])
-        table.append(np.mean(rows, axis=0))
-        print(name, *(f"{value:.3f}" for value in table[-1]), sep=", ", flush=True)
-    print("mean", *(f"{value:.3f}" for value in np.mean(table, axis=0)), sep=", ")
-
-
-PARTS = {
-    part.__name__: part for part in (graphs, tables, seeds, fits, sizes, cells, encoder)
-}
+PARTS = {part.__name__: part for part in (graphs, tables, seeds, sizes, cells)}
 
 
 def main():
@@ -480,7 +280,7 @@ def main():
     given = []
     if options.part not in ("sizes", "cells"):
         given.append(options.names)
-    if options.part in ("graphs", "tables", "encoder"):
+    if options.part in ("graphs", "tables"):
         given.append(options.methods)
     if options.seeds:
         given.append(options.seeds)

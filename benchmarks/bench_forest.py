@@ -18,8 +18,6 @@ calibration  memberships over 100 trees under noise, and how often 100 held-out 
              another seed agree, and the largest is of the right class, by membership
 consensus    the adjusted Rand index of the cut of the tree, and of the consensus, on
              tables at the true number, and processor seconds
-ties         blobs rounded to integers, which have many minimum spanning trees: how well
-             labels agree between four orders of the samples, and with the classes
 """
 
 import os
@@ -27,7 +25,6 @@ import sys
 import tempfile
 import warnings
 from functools import partial
-from itertools import combinations
 
 # Threads that spin while they wait would take the other thread's processor.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -39,7 +36,6 @@ from scipy.sparse.csgraph import minimum_spanning_tree as scipy_tree
 from scipy.spatial.distance import pdist, squareform
 from shared import both_clocks, peak_memory, seconds, tables, versions
 from sklearn.cluster import AgglomerativeClustering
-from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 
 import skdiffclust
@@ -353,36 +349,6 @@ def consensus(n_most=1000):
     print(f"{'CPU s':24s}" + "".join(f"{value:9.1f}" for value in times))
 
 
-def ties():
-    """Print the agreement of labels between orders of samples with many ties."""
-    variants = {
-        "cut": {},
-        "consensus, noise 0.001": {"edge_noise": 0.001},
-        "consensus, noise 0.2": {"edge_noise": 0.2},
-    }
-    print(f"{'':24s}{'between orders':>16s}{'with classes':>14s}")
-    for name, params in variants.items():
-        between = []
-        right = []
-        for seed in range(4):
-            X, y = make_blobs(300, centers=4, random_state=seed)
-            X = np.round(X)
-            found = []
-            for order_seed in range(4):
-                order = np.random.RandomState(order_seed).permutation(300)
-                model = SpanningForestClustering(
-                    4,
-                    n_perturbations=100 if params else 0,
-                    consensus=bool(params),
-                    random_state=order_seed,
-                    **params,
-                ).fit(X[order])
-                found.append(model.labels_[np.argsort(order)])
-            right += [adjusted_rand_score(y, labels) for labels in found]
-            between += [adjusted_rand_score(*pair) for pair in combinations(found, 2)]
-        print(f"{name:24s}{np.mean(between):16.3f}{np.mean(right):14.3f}")
-
-
 PARTS = {
     "points": points,
     "few": few,
@@ -400,7 +366,6 @@ PARTS = {
     "dask": dask,
     "calibration": calibration,
     "consensus": consensus,
-    "ties": ties,
 }
 
 

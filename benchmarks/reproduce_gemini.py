@@ -1,13 +1,12 @@
 """The Sparse GEMINI paper beyond the MMD rows: what takes long, resumable.
 
     python benchmarks/reproduce_gemini.py [PART ...]
-    python benchmarks/reproduce_gemini.py tables pictures
+    python benchmarks/reproduce_gemini.py tables
 
 The parts are the keys of ``PARTS`` below. Each cell of one, for example a scenario, a
 mode and a model with a seed, is appended to ``reproduce_gemini.jsonl`` in the current
-folder, and what is there is not run again. ``tables`` prints means and deviations,
-``pictures`` draws Figures 2 to 5. The MMD rows of Table 4 are in
-``tests/papers/test_gemini.py``.
+folder, and what is there is not run again. ``tables`` prints means and deviations.
+The MMD rows of Table 4 are in ``tests/papers/test_gemini.py``.
 """
 
 import itertools
@@ -15,7 +14,6 @@ import sys
 import warnings
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 from shared import Results, load, seconds
 from sklearn.exceptions import ConvergenceWarning
@@ -29,7 +27,6 @@ from skdiffclust.datasets import (
     make_celeux_two,
 )
 from skdiffclust.gemini._path import choose_step
-from skdiffclust.gemini._penalties import group_norms
 from skdiffclust.metrics import correct_variable_rate, variable_selection_error_rate
 
 RESULTS = Results(Path("reproduce_gemini.jsonl"))
@@ -130,7 +127,7 @@ def run_dynamic_defaults(scenario, objective, mode, seed):
 
 
 def run_real(name, objective, model, seed):
-    """Return a run of Table 4 with its curves, for Figures 4 and 5."""
+    """Return a run of Table 4."""
     X, y = load(name)
     X = X.astype(np.float64)
     heart = name == "heart_statlog"
@@ -150,19 +147,7 @@ def run_real(name, objective, model, seed):
         "variables": int(sparse.get_support().sum()),
         "ARI, all": adjusted_rand_score(y, path.labels[0]),
         "support": sparse.get_support(indices=True).tolist(),
-        "alphas": path.alphas.tolist(),
-        "objectives": path.objectives.tolist(),
-        "n_features": path.n_features.tolist(),
     }
-
-
-def run_figure2(scenario, seed):
-    """Return the norms of the skip weights along a path of 150 rows."""
-    params = {"objective": "wasserstein", "mode": "ova", "model": "mlp"}
-    _, path, _, _ = synthetic_path(scenario, seed, n_rows=150, **params)
-    features = [np.arange(path.supports.shape[1])[:, None]]
-    norms = [group_norms(path.weights(t)[0], features) for t in range(len(path))]
-    return {"alphas": path.alphas.tolist(), "norms": np.array(norms).tolist()}
 
 
 def transcripts(seed, n_features=25_904):
@@ -213,7 +198,7 @@ def run_mnist(background, seed, n_rows=1000):
         random_state=seed,
         **COMMON,
     )
-    path = sparse.path(
+    sparse.path(
         X.astype(np.float32),
         min_features=50,
         alpha_multiplier=1.3,
@@ -224,10 +209,6 @@ def run_mnist(background, seed, n_rows=1000):
         "ARI": adjusted_rand_score(y, sparse.labels_),
         "clusters": sparse.n_clusters_,
         "variables": int(sparse.get_support().sum()),
-        "alphas": path.alphas.tolist(),
-        "objectives": path.objectives.tolist(),
-        "n_features": path.n_features.tolist(),
-        "leaving": path.leaving_alphas().tolist(),
     }
 
 
@@ -270,7 +251,6 @@ PARTS = {
         run_real,
         cases(5, ("heart_statlog", "house_votes_84"), ("mmd", "wasserstein"), MODELS),
     ),
-    "figure2": (run_figure2, cases(1, (5, "D2"))),
     "wide_defaults": (run_wide_defaults, cases(2, MODELS, (2, 3))),
     "mnist": (run_mnist, cases(1, (False, True))),
 }
@@ -313,76 +293,9 @@ def tables():
             print("    selected:", ", ".join(shares))
 
 
-def figure2(results):
-    """Draw the norms of skip weights: informative, redundant, noise."""
-    figure, axes = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")
-    kinds = {5: [("k", 5, 100), ("g", 0, 5)]}
-    kinds["D2"] = [("k", 11, 14), ("r", 2, 11), ("g", 0, 2)]
-    for ax, scenario in zip(axes, kinds, strict=True):
-        found = results["figure2", scenario, 0]
-        # The first step has no penalty, and norms of another order.
-        alphas, norms = found["alphas"][1:], np.array(found["norms"])[1:]
-        for color, start, stop in kinds[scenario]:
-            ax.plot(alphas, norms[:, start:stop], color, linewidth=0.8)
-        ax.set(xscale="log", xlabel="penalty alpha", title=f"problem {scenario}")
-        ax.tick_params(which="minor", labelbottom=False)
-    axes[0].set_ylabel("norm of the skip weights")
-    return figure
-
-
-def figure3(results):
-    """Draw when pixels leave, and the objective over the number of pixels."""
-    figure, axes = plt.subplots(1, 4, figsize=(12, 3), layout="constrained")
-    for first, background in ((0, False), (2, True)):
-        found = results["mnist", background, 0]
-        leaving = np.log(found["leaving"]).reshape(28, 28)
-        axes[first].imshow(leaving, cmap="coolwarm")
-        axes[first].set_axis_off()
-        axes[first].set_title("MNIST-BR" if background else "MNIST")
-        axes[first + 1].plot(found["n_features"], found["objectives"], marker=".")
-        axes[first + 1].invert_xaxis()
-        axes[first + 1].set(xlabel="pixels", ylabel="GEMINI")
-    return figure
-
-
-def curves(results, name):
-    """Draw Figure 4 or 5: each run's objective and number of features."""
-    figure, axes = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")
-    for objective, color in (("wasserstein", "tab:blue"), ("mmd", "tab:red")):
-        runs = [
-            v for k, v in results.items() if k[:4] == ("real", name, objective, "mlp")
-        ]
-        for i, run in enumerate(runs):
-            style = {"color": color, "alpha": 0.5, "label": "" if i else objective}
-            axes[0].plot(run["n_features"], run["objectives"], **style)
-            axes[1].step(run["alphas"][1:], run["n_features"][1:], **style)
-    axes[0].invert_xaxis()
-    axes[0].set(xlabel="features", ylabel="GEMINI")
-    axes[0].legend()
-    axes[1].set(xscale="log", xlabel="penalty alpha", ylabel="features")
-    axes[1].tick_params(which="minor", labelbottom=False)
-    return figure
-
-
-def pictures():
-    """Draw Figures 2 to 5 from the results, those that are there."""
-    results = finished()
-    drawn = {
-        "figure2": (figure2, results),
-        "figure3": (figure3, results),
-        "figure4": (curves, results, "house_votes_84"),
-        "figure5": (curves, results, "heart_statlog"),
-    }
-    parts = {key[0] for key in results}
-    needed = {"figure2": "figure2", "figure3": "mnist"}
-    for name, (draw, *args) in drawn.items():
-        if needed.get(name, "real") in parts:
-            draw(*args).savefig(f"gemini_{name}.png", dpi=80)
-
-
 if __name__ == "__main__":
     for name in sys.argv[1:] or PARTS:
-        if name in ("tables", "pictures"):
-            globals()[name]()
+        if name == "tables":
+            tables()
         else:
             run(name)

@@ -43,7 +43,7 @@ def test_the_published_recipe_nears_table_1_with_many_restarts(
 ):
     X, y = load(shared_data, name)
     k = len(np.unique(y))
-    found = published(TABLE_6[name], X, k, "rows", n_init=30)
+    found = published(TABLE_6[name], X, k, n_init=30)
     whole = [labels for labels in found if len(np.unique(labels)) == k]
     best = max(silhouette(X, labels) for labels in whole)
     assert reached < best < reached + 0.05
