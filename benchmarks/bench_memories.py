@@ -1,4 +1,4 @@
-"""ClAM against k-means, merged memories, imputation, and DeepClAM.
+"""ClAM against k-means, imputation, and DeepClAM.
 
     OMP_NUM_THREADS=1 python benchmarks/bench_memories.py PART [NAME ...] [--seeds 5]
 
@@ -6,8 +6,6 @@ k_means   ClAM with its defaults to ``KMeans(n_init=10)`` on twenty complete dat
 text      by cosines, beside spherical k-means, on TF-IDF
 streams   the digits, shuffled and sorted by class, in batches of 100
 large     the time of fits of large sets
-shapes    merged memories beside GraphCutClustering and spectral clustering, on clusters
-          of any shape
 missing   standardised data lose 10, 20 or 40 % of their entries, at random ("mcar") or,
           with probabilities that grow with the rank of the value, not ("mnar"): the
           mean squared error of the hidden entries, relative to the mean of a feature,
@@ -41,10 +39,9 @@ from shared import TABLES, is_here, load, seconds, some, standardised, versions
 from sklearn.cluster import (
     KMeans,
     MiniBatchKMeans,
-    SpectralClustering,
     kmeans_plusplus,
 )
-from sklearn.datasets import make_blobs, make_circles, make_classification, make_moons
+from sklearn.datasets import make_blobs, make_classification
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
@@ -53,8 +50,7 @@ from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 from torch import nn
 
-from skdiffclust import AssociativeImputer, ClAM, DeepClAM, GraphCutClustering
-from skdiffclust.memories import find_basins
+from skdiffclust import AssociativeImputer, ClAM, DeepClAM
 
 
 def time_of(work):
@@ -317,78 +313,6 @@ def streams():
             "ARI shuffled, ClAM {:.3f}, mini-batch k-means {:.3f}; sorted {:.3f}, "
             "{:.3f}".format(*cells)
         )
-
-
-# Clusters of any shape.
-
-
-def spirals(seed, n_arms):
-    """Return 600 samples of interleaved spirals."""
-    rng = np.random.RandomState(seed)
-    y = rng.randint(n_arms, size=600)
-    t = np.sqrt(rng.uniform(0.05, 1, 600)) * 7
-    angle = t + 2 * np.pi * y / n_arms
-    X = t[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
-    return X + 0.15 * rng.randn(600, 2), y
-
-
-def stretched(seed, k):
-    """Return 200 samples of each of k parallel strips, rotated."""
-    rng = np.random.RandomState(seed)
-    y = np.repeat(range(k), 200)
-    X = rng.randn(len(y), 2) * [3.0, 0.5] + np.c_[0 * y, 3 * y]
-    return X @ np.array([[0.8, 0.6], [-0.6, 0.8]]), y
-
-
-def wide_and_narrow(seed):
-    """Return blobs of standard deviations 1, 2.5 and 0.5."""
-    return make_blobs(600, centers=3, cluster_std=[1.0, 2.5, 0.5], random_state=seed)
-
-
-SHAPES = {
-    "moons, noise .06": lambda s: make_moons(500, noise=0.06, random_state=s),
-    "moons, noise .12": lambda s: make_moons(500, noise=0.12, random_state=s),
-    "rings": lambda s: make_circles(500, noise=0.05, factor=0.5, random_state=s),
-    "near rings": lambda s: make_circles(1000, noise=0.05, factor=0.7, random_state=s),
-    "two spirals": lambda s: spirals(s, 2),
-    "three spirals": lambda s: spirals(s, 3),
-    "two strips": lambda s: stretched(s, 2),
-    "four strips": lambda s: stretched(s, 4),
-    "wide and narrow": wide_and_narrow,
-}
-
-
-SHAPE_METHODS = {
-    "100 memories": lambda X, k, s: (
-        find_basins(X, k, n_memories=100, random_state=s).labels
-    ),
-    "200 memories": lambda X, k, s: (
-        find_basins(X, k, n_memories=200, random_state=s).labels
-    ),
-    "graph cut": lambda X, k, s: GraphCutClustering(k, random_state=s).fit_predict(X),
-    "spectral": lambda X, k, s: SpectralClustering(
-        k, affinity="nearest_neighbors", random_state=s
-    ).fit_predict(X),
-    "k-means": lambda X, k, s: KMeans(k, n_init=10, random_state=s).fit_predict(X),
-}
-
-
-def shapes(n_seeds):
-    """Print the table."""
-    total = []
-    print("set", *SHAPE_METHODS, sep=", ")
-    for name, draw in SHAPES.items():
-        found = np.zeros(len(SHAPE_METHODS))
-        for seed in range(n_seeds):
-            X, y = draw(seed)
-            k = len(np.unique(y))
-            found += [
-                adjusted_rand_score(y, method(X, k, seed))
-                for method in SHAPE_METHODS.values()
-            ]
-        total.append(found / n_seeds)
-        print(name, *(f"{value:.3f}" for value in total[-1]), sep=", ", flush=True)
-    print("mean", *(f"{value:.3f}" for value in np.mean(total, axis=0)), sep=", ")
 
 
 # Missing entries.
@@ -703,7 +627,7 @@ def deep(names, n_seeds):
 
 PARTS = {
     part.__name__: part
-    for part in (k_means, text, streams, large, shapes, missing, robust, deep)
+    for part in (k_means, text, streams, large, missing, robust, deep)
 }
 
 
@@ -722,8 +646,6 @@ def main():
     ClAM(3, n_init=2, self_supervised=False).fit(rows)
     if options.part in ("missing", "robust", "deep"):
         PARTS[options.part](options.names, options.seeds)
-    elif options.part == "shapes":
-        shapes(options.seeds)
     else:
         PARTS[options.part]()
 

@@ -15,7 +15,7 @@ from matplotlib.colors import to_rgb
 from scipy.spatial import Voronoi, voronoi_plot_2d
 from scipy.spatial.distance import cdist
 
-from skdiffclust.memories import attraction_step, recall
+from skdiffclust.memories import recall
 
 memories = np.array([[0.0, 0.0], [1.0, 0.15], [1.7, 1.0], [0.3, 1.1], [1.0, 1.9]])
 ticks = np.linspace(-0.6, 2.4, 100)
@@ -53,7 +53,7 @@ for beta, ax in zip([1.2, 2.0, 5.0, 100.0], axes, strict=True):
     )
     path = [starts]
     for _ in range(60):
-        path.append(attraction_step(path[-1], memories, beta, step_size=0.3))
+        path.append(recall(path[-1], memories, beta, n_steps=1, step_size=0.3))
     for trajectory in np.swapaxes(path, 0, 1):
         ax.plot(*trajectory.T, color="black", lw=1)
         ax.plot(*trajectory[0], "o", color="black", markersize=3)

@@ -1,18 +1,15 @@
 """Clustering with associative memories, after Saha et al. (ICML 2023)."""
 
-from skdiffclust.memories._basins import find_basins
 from skdiffclust.memories._clam import ClAM
 from skdiffclust.memories._deep_clam import DeepClAM
-from skdiffclust.memories._dynamics import attraction_step, energy, entropy, recall
+from skdiffclust.memories._dynamics import energy, entropy, recall
 from skdiffclust.memories._imputer import AssociativeImputer
 
 __all__ = [
     "AssociativeImputer",
     "ClAM",
     "DeepClAM",
-    "attraction_step",
     "energy",
     "entropy",
-    "find_basins",
     "recall",
 ]

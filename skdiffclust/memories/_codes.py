@@ -4,8 +4,18 @@ import numpy as np
 
 from skdiffclust._affinity import refuse_overflow
 from skdiffclust._encoder import Encoder
+from skdiffclust.memories._dynamics import Dynamics
 
 _BLOCK = 256  # samples that a module encodes together in training
+
+
+def dynamics_of_codes(deep, inverse_temperature):
+    """Return the `Dynamics` of the codes of a `DeepClAM`.
+
+    At the end of the whole way codes would be clusters.
+    """
+    step_size = deep.step_size / (2.0 * deep.n_steps)
+    return Dynamics(inverse_temperature, deep.n_steps, step_size, "euclidean")
 
 
 def codes_of(encoder, Z, *, in_blocks=False):

@@ -11,7 +11,6 @@ again and the memories move to their means, until the clusters no longer change.
 .. [1] "Deep Clustering with Associative Memories", 2026.
 """
 
-from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
@@ -33,9 +32,7 @@ from skdiffclust._torch import (
     train_module,
 )
 from skdiffclust.memories._basins import find_basins
-from skdiffclust.memories._codes import codes_of
-from skdiffclust.memories._dynamics import Dynamics
-from skdiffclust.memories._scaling import MemoryScaling
+from skdiffclust.memories._codes import codes_of, dynamics_of_codes
 from skdiffclust.memories._seeding import sample_rows
 from skdiffclust.memories._torch import AssociativeMemory
 
@@ -44,9 +41,10 @@ _LATENT = 10
 _PRETRAINING = 800  # steps, about,
 _ROUND = 160  # and those between two looks for clusters,
 _ROUNDS = 4  # of which there are so many
-_MEMORIES = 300  # among which clusters are looked for
 _CONCENTRATION = 8.0  # inverse temperature times the variance of the codes, and
 _SEPARATION = 6.0  # times the squared distance between neighbouring memories, at least
+_SMALL_BATCH = 16  # samples of a batch, at least,
+_STEPS_PER_EPOCH = 8  # where an epoch would have fewer batches
 _PATIENCE = 10  # epochs of pretraining that together must lower its loss
 _EXACT = 1e-12  # loss, in training units, that is rounding
 
@@ -110,35 +108,29 @@ def make_autoencoder(encoder, decoder, shown, n_clusters, n_samples, random_stat
     return model
 
 
-@dataclass
 class DeepTraining:
-    """Training of an `Autoencoder` on samples X (n, d) with weights (n,)."""
+    """Training of an `Autoencoder` on samples X (n, d) with weights (n,).
 
-    model: Autoencoder
-    X: np.ndarray
-    weight: np.ndarray
-    scaling: MemoryScaling
-    random_state: np.random.RandomState
-    n_init: int
-    max_iter: int
-    batch_size: int
-    learning_rate: float
-    tol: float
-    mask_probability: float
-    n_steps: int
-    step_size: float
-    inverse_temperature: float | str
+    `deep` is a `DeepClAM`, of which only parameters are read.
+    """
 
-    def __post_init__(self):
-        self.weight = (self.weight / self.weight.mean()).astype(self.X.dtype)
-        self._chosen = sample_rows(self.weight, self.random_state)
-        self._n_batches = ceil(len(self.X) / self.batch_size)
+    def __init__(self, deep, model, X, weight, scaling, random_state):
+        self.deep = deep
+        self.model = model
+        self.X = X
+        self.weight = (weight / weight.mean()).astype(X.dtype)
+        self.scaling = scaling
+        self.random_state = random_state
+        least = max(_SMALL_BATCH, len(X) // _STEPS_PER_EPOCH)
+        self.batch_size = min(deep.batch_size, least, len(X))
+        self._chosen = sample_rows(self.weight, random_state)
+        self._n_batches = ceil(len(X) / self.batch_size)
 
     def run(self, loop, attributes, checkpoint):
         """Run the epochs of a loop; leave the best weights and the last clusters."""
         self._attributes = attributes
         trained = [part for part in self.model.parameters() if part.requires_grad]
-        self._adam = torch.optim.Adam(trained, lr=self.learning_rate)
+        self._adam = torch.optim.Adam(trained, lr=self.deep.learning_rate)
         train_module(
             loop,
             self.model,
@@ -166,10 +158,12 @@ class DeepTraining:
 
     def _n_epochs(self):
         """Return the epochs of the pretraining (stage 0), or of a round."""
-        first = min(ceil(_PRETRAINING / self._n_batches), max(1, self.max_iter // 2))
+        first = min(
+            ceil(_PRETRAINING / self._n_batches), max(1, self.deep.max_iter // 2)
+        )
         if self._stage == 0:
             return first
-        rest = max(1, (self.max_iter - first) // _ROUNDS)
+        rest = max(1, (self.deep.max_iter - first) // _ROUNDS)
         return min(ceil(_ROUND / self._n_batches), rest)
 
     def _batches(self, batch_size):
@@ -178,7 +172,7 @@ class DeepTraining:
         for chosen in mini_batches(len(self.X), batch_size, self.random_state):
             Z = self.scaling.transform(self.X[chosen])
             drawn = self.random_state.uniform(size=Z.shape)
-            shown = np.where(drawn < self.mask_probability, Z.dtype.type(0), Z)
+            shown = np.where(drawn < self.deep.mask_probability, Z.dtype.type(0), Z)
             arrays = Z, shown, self.weight[chosen]
             tensors = [to_tensor(array, device) for array in arrays]
             yield *tensors, self.model.labels[torch.as_tensor(chosen, device=device)]
@@ -192,9 +186,7 @@ class DeepTraining:
         if self._stage == 0:
             error = (model.decoder(model.encoder(shown)) - Z).square().mean(dim=1)
             return (error * weight).sum() / weight.sum()
-        model.memory.dynamics = Dynamics(
-            float(model.beta), self.n_steps, self.step_size, "euclidean"
-        )
+        model.memory.dynamics = dynamics_of_codes(self.deep, float(model.beta))
         return model.memory.reconstruction_loss(
             Z, model.encoder, model.decoder, shown, weight, labels
         )
@@ -209,7 +201,7 @@ class DeepTraining:
             loss * self.scaling.loss_unit,
             state=lambda: module_state(self.model),
             attributes=self._attributes,
-            learning_rate=self.learning_rate,
+            learning_rate=self.deep.learning_rate,
         )
         if not is_over or loop.stop_reason is not None:
             return
@@ -220,7 +212,7 @@ class DeepTraining:
         change = np.mean(before != to_numpy(self.model.labels))
         if self._stage == _ROUNDS:
             loop.stop("rounds")
-        elif self._stage and change <= self.tol:
+        elif self._stage and change <= self.deep.tol:
             loop.stop("stable")
         else:
             self.model.stage += 1
@@ -231,7 +223,7 @@ class DeepTraining:
         """Return whether the loss of pretraining no longer falls by `tol`."""
         losses = [*loop.history.get("loss", []), loss * self.scaling.loss_unit]
         before, last = losses[:-_PATIENCE], losses[-_PATIENCE:]
-        return bool(before) and min(last) > (1.0 - self.tol) * min(before)
+        return bool(before) and min(last) > (1.0 - self.deep.tol) * min(before)
 
     def _codes(self):
         """Return the codes (n, p), float64, of all samples."""
@@ -242,15 +234,14 @@ class DeepTraining:
         """Find clusters among the codes, and move the memories to their means."""
         codes = self._codes()
         n_clusters = len(self.model.memories)
-        basins = find_basins(
-            codes[self._chosen],
+        labels = find_basins(
+            codes,
+            self._chosen,
+            self.weight.astype(np.float64),
             n_clusters,
-            n_memories=_MEMORIES,
-            n_init=self.n_init,
-            sample_weight=self.weight[self._chosen].astype(np.float64),
-            random_state=self.random_state,
+            self.deep.n_init,
+            self.random_state,
         )
-        labels = basins.predict(codes)
         if self._stage:
             overlap = np.zeros((n_clusters, n_clusters))
             np.add.at(overlap, (labels, to_numpy(self.model.labels)), 1.0)
@@ -277,8 +268,8 @@ class DeepTraining:
 
     def _temperature(self, codes, memories):
         """Return the inverse temperature for codes (n, p) and memories (k, p)."""
-        if self.inverse_temperature != "auto":
-            return float(self.inverse_temperature)
+        if self.deep.inverse_temperature != "auto":
+            return float(self.deep.inverse_temperature)
         variance = float(codes.var(axis=0).sum())
         size = float(np.square(codes).sum(axis=1).mean())
         if variance <= 1e-10 * size:  # rounding: all codes are equal

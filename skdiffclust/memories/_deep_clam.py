@@ -40,12 +40,8 @@ from skdiffclust.memories._checks import (
     refuse_many_clusters,
     warn_of_clusters,
 )
-from skdiffclust.memories._codes import codes_of, outputs_of
-from skdiffclust.memories._dynamics import Dynamics
+from skdiffclust.memories._codes import codes_of, dynamics_of_codes, outputs_of
 from skdiffclust.memories._scaling import scaling_of
-
-_SMALL_BATCH = 16  # samples of a batch, at least,
-_STEPS_PER_EPOCH = 8  # where an epoch would have fewer batches
 
 
 class DeepClAM(
@@ -294,23 +290,7 @@ class DeepClAM(
             len(X),
             random_state,
         ).to(device)
-        least = max(_SMALL_BATCH, len(X) // _STEPS_PER_EPOCH)
-        run = DeepTraining(
-            model,
-            X,
-            weight,
-            scaling,
-            random_state,
-            n_init=self.n_init,
-            max_iter=self.max_iter,
-            batch_size=min(self.batch_size, least, len(X)),
-            learning_rate=self.learning_rate,
-            tol=self.tol,
-            mask_probability=self.mask_probability,
-            n_steps=self.n_steps,
-            step_size=self._step_size,
-            inverse_temperature=self.inverse_temperature,
-        )
+        run = DeepTraining(self, model, X, weight, scaling, random_state)
         written = self._checkpoint(X, weight, scaling, checkpoint, resume, random_state)
         training = Training(
             self,
@@ -393,16 +373,9 @@ class DeepClAM(
         # numba is imported here, because it would slow down the import of the package.
         from skdiffclust.memories._assign import assign
 
-        dynamics = Dynamics(
-            self.inverse_temperature_, self.n_steps, self._step_size, "euclidean"
-        )
+        dynamics = dynamics_of_codes(self, self.inverse_temperature_)
         equal = np.zeros(len(self.cluster_centers_))
         return assign(codes, self.cluster_centers_, equal, dynamics)
-
-    @property
-    def _step_size(self):
-        """The paper's dt/τ; at the end of the whole way codes would be clusters."""
-        return self.step_size / (2.0 * self.n_steps)
 
     def _encoded(self, X):
         """Return the codes (n, p) of new samples."""

@@ -47,7 +47,6 @@ def energy(
     *,
     weights=None,
     metric="euclidean",
-    linear_map=None,
 ):
     r"""Compute the energy of samples, which is low near a memory.
 
@@ -71,11 +70,6 @@ def energy(
     metric : {"euclidean", "cosine", "manhattan"}, default="euclidean"
         Distance between samples and memories. With "cosine", both are first scaled to
         unit length.
-    linear_map : array-like of shape (n_features, n_mapped) or None, default=None
-        If not None, distances are computed between ``X @ linear_map`` and
-        ``memories @ linear_map``. A Cholesky factor of the inverse covariance gives the
-        Mahalanobis distance. For a kernel, map X with an explicit feature map such as
-        :class:`~sklearn.kernel_approximation.Nystroem`.
 
     Returns
     -------
@@ -103,79 +97,8 @@ def energy(
     >>> energy([[0.0], [1.0]], [[0.0], [4.0]], 10.0)
     array([0., 1.])
     """
-    field = _Field(memories, inverse_temperature, weights, metric, linear_map)
+    field = _Field(memories, inverse_temperature, weights, metric)
     return field.by_blocks(_check_rows(X, field.memories), field.energy)
-
-
-def attraction_step(
-    X,
-    memories,
-    inverse_temperature,
-    *,
-    step_size=1.0,
-    weights=None,
-    metric="euclidean",
-    linear_map=None,
-):
-    r"""Move samples by one step towards their memories, decreasing their energy.
-
-    .. math:: v \leftarrow v + a \sum_\mu (\rho_\mu - v)\,
-              \sigma(-\beta\, d(\rho_\mu, v) + \log \varepsilon_\mu)
-
-    (equations (4) and (11) of [1]_). With "cosine", the directions of the memories are
-    added and the sample is scaled to unit length again (Section 3.5). With "manhattan",
-    the mean of the memories is replaced by their weighted median, feature by feature,
-    which follows from the same argument for this distance. The energy never increases.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_samples, n_features)
-        Samples.
-    memories : array-like of shape (n_clusters, n_features)
-        Memories.
-    inverse_temperature : float
-        Inverse temperature β > 0 of the paper.
-    step_size : float, default=1.0
-        Step size dt/τ of the paper, in (0, 2); at most 1 for "manhattan". With larger
-        steps, the energy may increase.
-    weights : array-like of shape (n_clusters,) or None, default=None
-        Positive weight of each memory. With None, all weights are 1.
-    metric : {"euclidean", "cosine", "manhattan"}, default="euclidean"
-        Distance between samples and memories.
-    linear_map : array-like of shape (n_features, n_mapped) or None, default=None
-        Linear map, as in :func:`energy`.
-
-    Returns
-    -------
-    moved : ndarray of shape (n_samples, n_features), float64
-        Samples after the step. With "cosine", they have unit length.
-
-    Raises
-    ------
-    ValueError
-        If an argument is invalid.
-
-    References
-    ----------
-    .. [1] B. Saha, D. Krotov, M. J. Zaki, P. Ram, "End-to-end Differentiable
-       Clustering with Associative Memories", ICML 2023.
-
-    Examples
-    --------
-    >>> from skdiffclust.memories import attraction_step
-    >>> attraction_step([[1.0]], [[0.0], [4.0]], 10.0, step_size=0.5)
-    array([[0.5]])
-    """
-    return recall(
-        X,
-        memories,
-        inverse_temperature,
-        n_steps=1,
-        step_size=step_size,
-        weights=weights,
-        metric=metric,
-        linear_map=linear_map,
-    )
 
 
 def recall(
@@ -187,13 +110,19 @@ def recall(
     step_size=1.0,
     weights=None,
     metric="euclidean",
-    linear_map=None,
     mask=None,
 ):
-    """Move samples towards their memories, or complete their hidden features.
+    r"""Move samples towards their memories, or complete their hidden features.
 
-    :func:`attraction_step` is repeated `n_steps` times (lines 19 to 22 of Algorithm 1
-    of [1]_). With a `mask`, only hidden features change (lines 8 to 12).
+    .. math:: v \leftarrow v + a \sum_\mu (\rho_\mu - v)\,
+              \sigma(-\beta\, d(\rho_\mu, v) + \log \varepsilon_\mu)
+
+    This step of equations (4) and (11) of [1]_ is repeated `n_steps` times (lines 19 to
+    22 of Algorithm 1). With "cosine", the directions of the memories are added and the
+    sample is scaled to unit length again (Section 3.5). With "manhattan", the mean of
+    the memories is replaced by their weighted median, feature by feature, which follows
+    from the same argument for this distance. The energy never increases. With a `mask`,
+    only hidden features change (lines 8 to 12).
 
     Parameters
     ----------
@@ -206,14 +135,13 @@ def recall(
     n_steps : int, default=3
         Number of steps T of the paper.
     step_size : float, default=1.0
-        Step size dt/τ of the paper, in (0, 2). The paper uses 1 / n_steps, with which
-        samples move about 65 % of the way to their memory.
+        Step size dt/τ of the paper, in (0, 2), at most 1 for "manhattan"; with larger
+        steps, the energy may increase. The paper uses 1 / n_steps, with which samples
+        move about 65 % of the way to their memory.
     weights : array-like of shape (n_clusters,) or None, default=None
         Positive weight of each memory. With None, all weights are 1.
     metric : {"euclidean", "cosine", "manhattan"}, default="euclidean"
         Distance between samples and memories.
-    linear_map : array-like of shape (n_features, n_mapped) or None, default=None
-        Linear map, as in :func:`energy`.
     mask : array-like of bool, (n_features,) or (n_samples, n_features), default=None
         True for observed features, which do not change. With None, all features change.
 
@@ -238,7 +166,7 @@ def recall(
     >>> recall([[4.1, 5.0]], [[0.0, 1.0], [4.0, 9.0]], 2.0, mask=[True, False])
     array([[4.1, 9. ]])
     """
-    field = _Field(memories, inverse_temperature, weights, metric, linear_map)
+    field = _Field(memories, inverse_temperature, weights, metric)
     check_step(step_size, metric)
     if n_steps < 0:
         raise ValueError(
@@ -298,7 +226,6 @@ def entropy(
     *,
     weights=None,
     metric="euclidean",
-    linear_map=None,
 ):
     r"""Compute the entropy of the attraction of each sample by the memories.
 
@@ -321,8 +248,6 @@ def entropy(
         Positive weight of each memory. With None, all weights are 1.
     metric : {"euclidean", "cosine", "manhattan"}, default="euclidean"
         Distance between samples and memories.
-    linear_map : array-like of shape (n_features, n_mapped) or None, default=None
-        Linear map, as in :func:`energy`.
 
     Returns
     -------
@@ -345,31 +270,21 @@ def entropy(
     >>> entropy([[0.0], [2.0]], [[0.0], [4.0]], 10.0).round(3)
     array([0.   , 0.693])
     """
-    field = _Field(memories, inverse_temperature, weights, metric, linear_map)
+    field = _Field(memories, inverse_temperature, weights, metric)
     return field.by_blocks(_check_rows(X, field.memories), field.entropy)
 
 
 class _Field:
     """Memories with their geometry, checked; its functions take blocks of rows."""
 
-    def __init__(self, memories, inverse_temperature, weights, metric, linear_map):
+    def __init__(self, memories, inverse_temperature, weights, metric):
         memories = _check_matrix(memories, "memories")
         check_metric(metric)
         check_temperature(inverse_temperature)
-        if linear_map is not None:
-            linear_map = _check_matrix(linear_map, "linear_map")
-            if metric != "euclidean" or len(linear_map) != memories.shape[1]:
-                raise ValueError(
-                    "The 'linear_map' parameter must have one row per feature, with "
-                    f"metric 'euclidean'. Got shape {linear_map.shape} with {metric!r} "
-                    "instead. Map X and the memories yourself for other metrics."
-                )
         self._log_weights = np.log(check_weights(weights, len(memories)))
         self.memories = _on_sphere(memories) if metric == "cosine" else memories
         self._beta = float(inverse_temperature)
         self._metric = metric
-        self._map = linear_map
-        self._mapped = self._image(self.memories)
 
     def by_blocks(self, X, function, *others):
         """Apply a function to blocks of rows, so that memory stays bounded."""
@@ -410,16 +325,12 @@ class _Field:
         lengths = np.linalg.norm(moved, axis=1, keepdims=True)
         return np.where(lengths > _OPPOSITE, moved / np.maximum(lengths, _OPPOSITE), X)
 
-    def _image(self, X):
-        """Return rows in the space where distances are measured."""
-        return X if self._map is None else product_by_sample(X, self._map)
-
     def _divergences(self, X):
         """Return d (m, k) of rows (m, d): what β multiplies, up to its sign."""
         if self._metric == "cosine":
             return -product_by_sample(_on_sphere(X), self.memories.T)
         name = "sqeuclidean" if self._metric == "euclidean" else "cityblock"
-        return cdist(self._image(X), self._mapped, name)
+        return cdist(X, self.memories, name)
 
     def _logits(self, far):
         """Return -β (d - min d) + log ε (m, k), which cannot overflow to NaN."""

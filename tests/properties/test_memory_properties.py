@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdiffclust.memories import attraction_step, energy, recall
+from skdiffclust.memories import energy, recall
 from skdiffclust.memories._dynamics import Dynamics
 from skdiffclust.memories._training import completion_with_gradient
 
@@ -41,7 +41,7 @@ def test_the_euclidean_energy_never_rises(field, beta, step_size, masked):
 def test_steps_whose_energy_could_rise_are_refused(field, step_size):
     X, memories, _ = field
     with pytest.raises(ValueError, match="'step_size' parameter"):
-        attraction_step(X, memories, 1.0, step_size=step_size)
+        recall(X, memories, 1.0, n_steps=1, step_size=step_size)
 
 
 @given(fields(), temperatures, st.floats(0.001, 1.0), st.integers(1, 10))
