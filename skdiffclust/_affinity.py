@@ -38,18 +38,15 @@ _KERNEL = {
 
 def refuse_overflow(arrays, dtype=np.float64):
     """Raise if a squared distance between rows of the arrays could overflow dtype."""
-    ends = [_ends(array) for array in arrays]
-    low = np.min([least for least, _ in ends], axis=0).astype(np.float64)
-    high = np.max([most for _, most in ends], axis=0).astype(np.float64)
+    ends = np.concatenate([extremes(array) for array in arrays]).astype(np.float64)
     with np.errstate(over="ignore"):
-        diagonal = np.sum(np.square(high - low))
+        diagonal = np.sum(np.square(ends.max(axis=0) - ends.min(axis=0)))
     # |x|^2 + |y|^2 - 2xy passes through four times the squared diagonal.
     if diagonal > np.finfo(dtype).max / 4:
-        largest = max(np.abs(low).max(), np.abs(high).max())
         raise ValueError(
             "The samples of X must have squared distances that fit "
-            f"{np.dtype(dtype).name}. Got values up to {largest:.3g} instead, whose "
-            "distances overflow: rescale X, e.g. with StandardScaler."
+            f"{np.dtype(dtype).name}. Got values up to {np.abs(ends).max():.3g} "
+            "instead, whose distances overflow: rescale X, e.g. with StandardScaler."
         )
 
 
@@ -59,8 +56,7 @@ def refuse_underflow(X, dtype=np.float64):
     The squared diagonal of their box, which no distance exceeds, is below the least
     normal number of `dtype`. Rows that are all equal are accepted.
     """
-    low, high = _ends(X)
-    gap = high.astype(np.float64) - low
+    (gap,) = np.diff(extremes(X).astype(np.float64), axis=0)
     with np.errstate(under="ignore", over="ignore"):
         diagonal = np.sum(np.square(gap))
     if gap.any() and diagonal < np.finfo(dtype).tiny:
@@ -72,13 +68,20 @@ def refuse_underflow(X, dtype=np.float64):
         )
 
 
-def _ends(X):
-    """Return the least and the largest values (d,) of the features of X (n, d)."""
+def extremes(X):
+    """Return the least and largest values (2, d) of features of X (n, d), or CSR.
+
+    Missing entries are left out; a feature without others has zeros.
+    """
+    if sp.issparse(X):
+        return np.vstack([X.min(axis=0).toarray(), X.max(axis=0).toarray()])
     if X.shape[1] > _FEW_FEATURES:
-        return X.min(axis=0), X.max(axis=0)
-    # Row by row, NumPy takes as long for two features as for ten.
-    least = np.array([feature.min() for feature in X.T])
-    return least, np.array([feature.max() for feature in X.T])
+        ends = np.stack([X.min(axis=0), X.max(axis=0)])
+    else:  # row by row, NumPy takes as long for two features as for ten
+        ends = np.array([[feature.min(), feature.max()] for feature in X.T]).T
+    if np.isnan(ends).any():
+        ends = np.stack([np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)])
+    return np.nan_to_num(ends)
 
 
 def column_means(X):

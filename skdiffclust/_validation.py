@@ -164,14 +164,6 @@ def canonical_rows(X):
     return X
 
 
-def extreme_rows(X):
-    """Return the least and largest values (2, d) of features of X (n, d), or X."""
-    if not issparse(X):
-        return X
-    ends = X.min(axis=0), X.max(axis=0)
-    return np.stack([np.ravel(end.toarray()) for end in ends])
-
-
 def is_small_dense(n_rows, n_columns=None, *, itemsize=8):
     """Whether a dense matrix may be allocated without a warning: at most 2 GiB."""
     n_columns = n_rows if n_columns is None else n_columns

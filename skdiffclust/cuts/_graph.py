@@ -18,7 +18,6 @@ from skdiffclust._products import product_by_sample
 from skdiffclust._validation import (
     canonical_rows,
     check_dense_size,
-    extreme_rows,
     validate_rows,
 )
 from skdiffclust.cuts._neighbors import (
@@ -69,8 +68,8 @@ def read_samples(estimator, X, graph=None, *, reset=True):
         graph = check_graph(X, caller=owner, name="X")
         return Samples(None, graph, np.arange(graph.shape[0]), None)
     rows = check_rows(estimator, X, reset=reset)
-    refuse_overflow([extreme_rows(rows)])
-    refuse_underflow(extreme_rows(rows))
+    refuse_overflow([rows])
+    refuse_underflow(rows)
     affinity = Affinity.of(estimator)
     if graph is None:
         return Samples(rows, affinity.fit(rows), equal_rows(rows), affinity)

@@ -25,7 +25,6 @@ from skdiffclust._encoder import Encoder
 from skdiffclust._history import EpochLoop, Training, drop_stale, keep_state_on_error
 from skdiffclust._validation import (
     canonical_rows,
-    extreme_rows,
     hidden_widths,
     validate_rows,
 )
@@ -469,9 +468,7 @@ class SpanningForestEmbedding(
         )
         if issparse(X):
             X = canonical_rows(X)
-            rows = extreme_rows(X)
-        else:
-            rows = X.reshape(len(X), -1)
+        rows = X if issparse(X) else X.reshape(len(X), -1)
         refuse_overflow([rows], dtype=X.dtype)
         if reset:
             refuse_underflow(rows, X.dtype)

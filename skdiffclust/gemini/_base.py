@@ -24,7 +24,6 @@ from skdiffclust._history import warn_of_convergence, warn_of_small_clusters
 from skdiffclust._n_clusters import count_clusters, rows_to_count
 from skdiffclust._validation import (
     canonical_rows,
-    extreme_rows,
     hidden_widths,
     validate_rows,
 )
@@ -337,9 +336,8 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             sample_weight, X, dtype=X.dtype, ensure_non_negative=True
         )
         weights = weights / weights.sum(dtype=np.float64).astype(X.dtype)
-        ends = extreme_rows(X)
-        refuse_overflow([ends], X.dtype)
-        refuse_underflow(ends, X.dtype)
+        refuse_overflow([X], X.dtype)
+        refuse_underflow(X, X.dtype)
         return X, weights, weighted_means(X, weights) if first else self.means_
 
     def _check_affinity(self, affinity, X):

@@ -8,9 +8,8 @@ below are for other operations. Everything costs O(nnz), or O(nnz k) for k colum
 import numpy as np
 from scipy.sparse import issparse
 
-from skdiffclust._affinity import center
+from skdiffclust._affinity import center, extremes
 from skdiffclust._duplicates import equal_rows
-from skdiffclust._validation import extreme_rows
 
 
 class SparseRows:
@@ -179,7 +178,7 @@ def have_equal_columns(X):
     """Return whether all rows of X (n, d) are equal."""
     if not isinstance(X, SparseRows):
         return not np.ptp(X, axis=0).any()
-    low, high = extreme_rows(X.matrix)
+    low, high = extremes(X.matrix)
     return np.array_equal(low, high)
 
 

@@ -461,9 +461,9 @@ class ClAM(
     def _check(self, X, sample_weight, *, first=True):
         """Return samples and weights, checked against the parameters."""
         X = self._validate(X, reset=first)
-        refuse_overflow([_extremes(X)], X.dtype)
+        refuse_overflow([X], X.dtype)
         if first:
-            refuse_underflow(_extremes(X), X.dtype)
+            refuse_underflow(X, X.dtype)
         weight = check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )
@@ -514,6 +514,11 @@ class ClAM(
             from skdiffclust.memories._completion import fit_completer
 
             self._is_empty = np.isnan(X).all(axis=0)
+            if self._is_empty.all():
+                raise ValueError(
+                    "The 'X' parameter of ClAM must have an entry that is not missing. "
+                    "Got NaN only instead. Drop samples without any values."
+                )
             self._completer = fit_completer(
                 np.where(self._is_empty, 0, X),
                 n_memories=_COMPLETING,
@@ -814,7 +819,7 @@ class ClAM(
         """Return samples to predict, checked and completed."""
         check_is_fitted(self)
         X = self._fill(self._validate(X, reset=False))
-        refuse_overflow([_extremes(X), self.cluster_centers_])
+        refuse_overflow([X, self.cluster_centers_])
         if self.metric == "cosine":
             refuse_zero_rows(X)
         return X
@@ -858,18 +863,3 @@ class ClAM(
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = self.metric != "manhattan"
         return tags
-
-
-def _extremes(X):
-    """Return the least and largest seen values (2, d) of the features of X (n, d)."""
-    if sparse.issparse(X):
-        ends = X.min(axis=0), X.max(axis=0)
-        return np.stack([np.ravel(end.toarray()) for end in ends])
-    # The smaller of a number and NaN is the number.
-    ends = np.stack([np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)])
-    if np.isnan(ends).all():
-        raise ValueError(
-            "The 'X' parameter of ClAM must have an entry that is not missing. Got NaN "
-            "only instead. Drop samples without any values."
-        )
-    return np.nan_to_num(ends)

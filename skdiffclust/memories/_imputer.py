@@ -324,8 +324,7 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
         )
         if not self._marks_nan:
             X[X == self.missing_values] = np.nan
-        shown = np.isfinite(X)
-        refuse_overflow([np.where(shown, X, 0.0)], X.dtype)
+        refuse_overflow([X], X.dtype)
         return X
 
     @property

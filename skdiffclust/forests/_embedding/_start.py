@@ -11,9 +11,9 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.neighbors import NearestNeighbors, kneighbors_graph
 from sklearn.preprocessing import StandardScaler
 
+from skdiffclust._affinity import extremes
 from skdiffclust._encoder import Encoder
 from skdiffclust._neighbors import neighbors_graph
-from skdiffclust._validation import extreme_rows
 
 # Up to this number of features, the covariance is decomposed; with more, a truncated
 # singular value decomposition needs only products with X.
@@ -259,7 +259,7 @@ def principal_axes(X, n_directions):
     features on.
     """
     (n, d) = X.shape
-    unit = float(np.abs(extreme_rows(X)).max()) or 1.0
+    unit = float(np.abs(extremes(X)).max()) or 1.0
     mean = sum(rows.sum(axis=0) for rows in _blocks(X, unit)) / n
     if d <= _MOST_FEATURES or n_directions == min(n, d):
         covariance = np.zeros((d, d))
