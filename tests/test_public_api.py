@@ -156,7 +156,7 @@ adjacency = csr_array(np.kron(np.eye(2), np.ones((5, 5))) + 0.01)
 y = np.where(np.arange(200) % 10, -1, classes)
 network = torch.nn.Linear(2, 2)
 batch = torch.tensor(X[:32], dtype=torch.float32)
-labels_of_batch = torch.tensor(y[:32])
+y_batch = torch.tensor(y[:32])
 """
 
 
@@ -165,7 +165,7 @@ def test_the_first_lines_of_code_run_and_are_those_of_the_landing_page():
     readme = (ROOT / "README.rst").read_text(encoding="utf-8")
     page = (ROOT / "doc" / "index.rst").read_text(encoding="utf-8")
     *snippets, _ = literal_blocks(readme, "python")
-    assert len(snippets) == 7
+    assert len(snippets) == 8
     assert literal_blocks(page.replace("\n      ", "\n"), "python") == snippets
     assert all(len(snippet.splitlines()) == 3 for snippet in snippets)
     checks = ["labels" in snippet for snippet in snippets]
