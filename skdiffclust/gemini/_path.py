@@ -243,7 +243,8 @@ class SparsePath:
             (n_clusters,). For the perceptron, the skip weights, followed by the weights
             of all layers and the biases of all layers.
         """
-        return expand(self.kind, self.steps[step].weights, self.supports[step])
+        support = self.supports[step]
+        return expand(self.kind, self.steps[step].weights, support, len(support))
 
     def to_dict(self):
         """Return the path as the columns of a table with one row per step.
@@ -362,7 +363,7 @@ def attributes_of_step(step, kind, groups, row_weights):
 
     The samples that it has logits of have weights (m,).
     """
-    arrays = expand(kind, step.weights, step.support)
+    arrays = expand(kind, step.weights, step.support, len(step.support))
     return {
         **attributes_of_model(MODELS[kind].from_arrays(arrays), groups),
         "alpha_": step.alpha,
@@ -374,22 +375,22 @@ def attributes_of_step(step, kind, groups, row_weights):
     }
 
 
-def compact(model, support):
-    """Return copies of the arrays of a model, with the rows of its features only."""
+def compact(model, features):
+    """Return copies of the arrays of a model, with the rows of some features only."""
     return [
-        array[support].copy() if name in model.input_names else array.copy()
+        array[features] if name in model.input_names else array.copy()
         for name, array in zip(model.names, model.arrays, strict=True)
     ]
 
 
-def expand(kind, arrays, support):
-    """Return the arrays of a model from what `compact` returned."""
+def expand(kind, arrays, features, n_features):
+    """Return the arrays of a model from what `compact` returned; other rows are 0."""
     model = MODELS[kind].from_arrays(arrays)
     whole = []
     for name, array in zip(model.names, arrays, strict=True):
         if name in model.input_names:
-            full = np.zeros((len(support), array.shape[1]), dtype=array.dtype)
-            full[support] = array
+            full = np.zeros((n_features, array.shape[1]), dtype=array.dtype)
+            full[features] = array
             array = full
         whole.append(array)
     return whole

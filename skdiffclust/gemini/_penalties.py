@@ -144,17 +144,37 @@ class Penalty:
         starts = np.cumsum(self.sizes) - self.sizes
         return np.sqrt(np.add.reduceat(squares, starts))
 
-    def certificate(self, model, gradients):
-        """Return the largest residual of all groups and of what is not penalised.
+    def on(self, active):
+        """Return the penalty of active groups (g,), and the columns that they have.
 
-        `gradients` are those of the loss without the penalty; alpha is positive.
+        The penalty counts those columns from 0, group by group.
+        """
+        groups = []
+        end = 0
+        first = 0
+        for columns in self.groups:
+            count = np.count_nonzero(active[first : first + len(columns)])
+            size = columns.shape[1]
+            groups.append(end + np.arange(count * size).reshape(count, size))
+            end = end + count * size
+            first = first + len(columns)
+        factors = None if self.factors is None else self.factors[active]
+        columns = self.order[np.repeat(active, self.sizes)]
+        return replace(self, groups=groups, factors=factors), columns
+
+    def certificate(self, model, gradients):
+        """Return the largest residual, and which groups (g,) have one.
+
+        Of all groups and of what is not penalised. `gradients` are those of the loss
+        without the penalty; alpha is positive.
         """
         free = [
             float(np.linalg.norm(gradient)) / self.alpha
             for name, gradient in zip(model.names, gradients, strict=True)
             if name not in model.input_names
         ]
-        return float(max(*free, self.residuals(model, gradients).max()))
+        residuals = self.residuals(model, gradients)
+        return float(max(*free, residuals.max())), residuals > 0
 
     def residuals(self, model, gradients):
         """Return the residuals (g,) of a proximal step of length one, over alpha c_g.
@@ -199,24 +219,6 @@ class NormPenalty(Penalty):
         # Zero times infinity or a negative number is not +0.
         shrunk = array * by_column[:, None]
         array[...] = np.where(by_column[:, None] == 0, 0.0, shrunk)
-
-    def on(self, active):
-        """Return the penalty of active groups (g,), and the columns that they have.
-
-        The penalty counts those columns from 0, group by group.
-        """
-        groups = []
-        end = 0
-        first = 0
-        for columns in self.groups:
-            count = np.count_nonzero(active[first : first + len(columns)])
-            size = columns.shape[1]
-            groups.append(end + np.arange(count * size).reshape(count, size))
-            end = end + count * size
-            first = first + len(columns)
-        factors = None if self.factors is None else self.factors[active]
-        columns = self.order[np.repeat(active, self.sizes)]
-        return replace(self, groups=groups, factors=factors), columns
 
     def starts(self, n_outputs):
         """Return where groups begin in a flat vector, n_outputs entries a feature."""

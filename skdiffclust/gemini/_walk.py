@@ -1,7 +1,10 @@
 """Steps along the regularisation path: one per penalty, each from the last.
 
-Features that are out may come back at any step.
+A step works on the features that are selected, and on those that its certificate says
+are missing: features that are out may come back at any step.
 """
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,7 +13,7 @@ from skdiffclust._optimisers import Momentum
 from skdiffclust._threads import small_products
 from skdiffclust.gemini._calibration import some_rows
 from skdiffclust.gemini._models import MODELS
-from skdiffclust.gemini._path import Step, compact
+from skdiffclust.gemini._path import Step, compact, expand
 from skdiffclust.gemini._penalties import group_norms
 from skdiffclust.gemini._solver import (
     SMALLEST_SHARE,
@@ -18,6 +21,7 @@ from skdiffclust.gemini._solver import (
     GroupSolver,
     largest_alpha,
 )
+from skdiffclust.gemini._sparse_rows import take_columns
 from skdiffclust.gemini._training import loss_and_gradients, train_model
 
 # Factor from one penalty of a path to the next.
@@ -150,28 +154,24 @@ class Walk:
         getattr(problem.relation, "potentials", {}).clear()
         n_iter = 0
         kkt = np.nan
+        has_residual = np.full(len(self.penalty.sizes), self.tolerance is None)
         for _ in range(_MOST_LOOPS):
             loop = next(loops, None)
             if loop is None:
                 return None
             loop.compare_with(self.scale)
-            self._train(problem, penalty, loop)
+            active = self.penalty.norms(self.model.inputs[0]) > 0
+            self._train(active | has_residual, problem, penalty, loop)
             n_iter += loop.n_iter
             if loop.stop_reason == "diverged":
                 break
-            if not (is_trial or self.tolerance is None):
-                kkt = self._certificate(problem, penalty)
+            if alpha and not (is_trial or self.tolerance is None):
+                _, _, gradients = loss_and_gradients(self.model, problem)
+                kkt, has_residual = penalty.certificate(self.model, gradients)
             is_far = kkt > (self.tolerance or np.inf) and loop.stop_reason == "patience"
             if not is_far:
                 break
         return self.record(alpha, n_iter, kkt)
-
-    def _certificate(self, problem, penalty):
-        """Return the certificate of the model as it is, NaN without a penalty."""
-        if not penalty.alpha:
-            return np.nan
-        _, _, gradients = loss_and_gradients(self.model, problem)
-        return penalty.certificate(self.model, gradients)
 
     def _solve(self, problem, penalty, loops, is_last):
         """Solve at a penalty; return its Step, or None if a callback ended the path."""
@@ -207,26 +207,45 @@ class Walk:
             array[...] = solved
         return self.record(penalty.alpha, loop.n_iter, solver.certificate())
 
-    def _train(self, problem, penalty, loop):
-        """Run the epochs of a step; keep the last weights, not the best."""
+    def _train(self, active, problem, penalty, loop):
+        """Run the epochs of a step on active groups (g,); keep the last weights.
+
+        The weights of all other groups are zero.
+        """
+        penalty, columns = penalty.on(active)
+        if not np.array_equal(columns, np.arange(problem.X.shape[1])):
+            problem = replace(problem, X=take_columns(problem.X, columns))
+        wholes = [
+            MODELS[self.kind].from_arrays(arrays)
+            for arrays in (self.model.arrays, self.optimiser.state)
+        ]
+        arrays, state = (compact(whole, columns) for whole in wholes)
+        optimiser = Momentum(arrays, self.optimiser.learning_rate)
+        optimiser.state = state
+
+        def on_all(arrays):
+            return expand(self.kind, arrays, columns, len(self.model.inputs[0]))
+
         train_model(
-            self.model,
+            MODELS[self.kind].from_arrays(arrays),
             problem,
             loop,
-            self.optimiser,
+            optimiser,
             batch_size=self.batch_size,
             random_state=self.rng,
-            attributes=self.attributes,
+            attributes=lambda model: self.attributes(
+                MODELS[self.kind].from_arrays(on_all(model.arrays))
+            ),
             penalty=penalty,
         )
         if loop.stop_reason == "diverged":
-            for array, previous, best in zip(
-                self.model.arrays, self.optimiser.state, loop.best_state, strict=True
-            ):
-                # The velocity, which has diverged, is reset.
-                array[...] = previous[...] = best
+            # The velocity, which has diverged, is reset.
+            arrays = state = loop.best_state
         # A path has many epochs, and only the last weights are needed.
         loop.best_state = None
+        for whole, found in zip(wholes, (arrays, state), strict=True):
+            for array, new in zip(whole.arrays, on_all(found), strict=True):
+                array[...] = new
 
 
 def first_alpha(walk, loops, max_iter):

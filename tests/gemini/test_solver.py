@@ -140,7 +140,7 @@ def test_solutions_are_certified_by_the_definition(params, ids, global_random_se
         expected = residual(task, model, penalty, alpha, every)
         assert_allclose(solver.residual, expected, rtol=1e-6, atol=1e-9)
         assert_allclose(
-            penalty.certificate(model, loss_and_gradients(model, task)[2]),
+            penalty.certificate(model, loss_and_gradients(model, task)[2])[0],
             expected,
             rtol=1e-6,
             atol=1e-9,
@@ -261,6 +261,20 @@ def test_a_perceptron_is_trained_again_where_its_loss_stops_early():
     assert sparse.fit(X).kkt_ <= 0.05
 
 
+def test_a_perceptron_with_groups_in_any_order_meets_its_certificate():
+    X = make_celeux_one(4, random_state=0).X[:60, :8]
+    sparse = SparseGEMINI(
+        3,
+        alpha=0.2,
+        groups=[1, 2, 0, 1, 2, 0, 3, 3],
+        model="mlp",
+        hidden_layer_sizes=6,
+        n_init=1,
+        random_state=0,
+    )
+    assert sparse.fit(X).kkt_ <= 0.05
+
+
 def test_a_perceptron_is_trained_until_its_certificate_is_met():
     X = make_celeux_one(4, random_state=0).X[:150]
     sparse = SparseGEMINI(
@@ -272,12 +286,12 @@ def test_a_perceptron_is_trained_until_its_certificate_is_met():
     problem, _ = sparse._prepare(*sparse._check_rows(X, None), (None, None, None))
     units = problem.units
     step = path.steps[3]
-    model = MODELS["skip"].from_arrays(expand("skip", step.weights, step.support))
+    model = MODELS["skip"].from_arrays(expand("skip", step.weights, step.support, 25))
     for array in model.inputs:
         array *= units.features
     _, _, gradients = loss_and_gradients(model, problem)
     penalty = sparse._penalty(problem).at(step.alpha / units.alpha)
-    assert_allclose(penalty.certificate(model, gradients), step.kkt, rtol=1e-6)
+    assert_allclose(penalty.certificate(model, gradients)[0], step.kkt, rtol=1e-6)
     for params in ({"batch_size": 20}, {"objective": "tv"}):
         sparse.set_params(max_iter=5, l2=1e-3, alpha=0.1, **params)
         with warnings.catch_warnings():
