@@ -168,8 +168,6 @@ def test_the_first_lines_of_code_run_and_are_those_of_the_landing_page():
     assert len(snippets) == 8
     assert literal_blocks(page.replace("\n      ", "\n"), "python") == snippets
     assert all(len(snippet.splitlines()) == 3 for snippet in snippets)
-    checks = ["labels" in snippet for snippet in snippets]
-    assert all(checks)
     run_here(GIVEN + "\n".join(snippets))
 
 
