@@ -38,13 +38,14 @@ from skdiffclust import (
     ClAM,
     GraphCutClustering,
     SpanningForestClustering,
+    metrics,
 )
 from skdiffclust.forests._hierarchy._number import falls_of, number_by_falls
-from skdiffclust.metrics import available_scorers, get_scorer
 
 # A search.
 
 CANDIDATES = range(2, 13)
+SCORERS = ("silhouette", "path_silhouette", "calinski_harabasz", "stability")
 N_FOLDS = 3
 SHUFFLES = range(3)
 # Defaults, but for less work: one start, few epochs. GEMINI is one-vs-one, since
@@ -72,7 +73,7 @@ def choose(estimator, X, scaled):
     """Return {scorer: the number of clusters that it picks on each shuffle}."""
     model = make_pipeline(StandardScaler() if scaled else "passthrough", estimator)
     parameter = f"{model.steps[-1][0]}__n_clusters"
-    scoring = {name: get_scorer(name) for name in available_scorers()}
+    scoring = {name: getattr(metrics, f"{name}_scorer") for name in SCORERS}
     chosen = {name: [] for name in scoring}
     for shuffle in SHUFFLES:
         search = GridSearchCV(
@@ -92,7 +93,7 @@ def choose(estimator, X, scaled):
 def search(names):
     """Print a block for every estimator, then the sums."""
     print(versions("scikit-learn"))
-    total = dict.fromkeys(available_scorers(), 0)
+    total = dict.fromkeys(SCORERS, 0)
     n_choices = 0
     for name in names or ESTIMATORS:
         right = dict.fromkeys(total, 0)

@@ -1,4 +1,4 @@
-"""Soft assignments, hard labels and connectivity matrices, and their conversion."""
+"""Soft assignments and hard labels, and their conversion."""
 
 import numpy as np
 
@@ -16,12 +16,6 @@ def softmax_backward(assignments, gradient):
     """Return the gradient by the logits (n, k) of one by the assignments (n, k)."""
     mean = np.sum(assignments * gradient, axis=1, keepdims=True)
     return assignments * (gradient - mean)
-
-
-def proportions(assignments):
-    """Return the column means (k,) of assignments (n, k), summed in float64."""
-    means = np.mean(assignments, axis=0, dtype=np.float64)
-    return means.astype(assignments.dtype, copy=False)
 
 
 def order_by_size(labels, n_clusters, sample_weight=None):
@@ -61,9 +55,3 @@ def simplified_silhouette(distances, weight):
     first, second = np.partition(distances, 1, axis=1)[:, :2].T.astype(np.float64)
     ratio = np.divide(first, second, out=np.ones_like(first), where=second > 0)
     return float(weight @ (1.0 - ratio)) / float(weight.sum())
-
-
-def connectivity(labels):
-    """Return M (n, n), float64: 1 where two rows share a label, else 0."""
-    labels = np.asarray(labels)
-    return (labels[:, None] == labels[None, :]).astype(np.float64)

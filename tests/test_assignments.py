@@ -1,4 +1,4 @@
-"""Tests of the conversions between assignments, labels and connectivity."""
+"""Tests of the conversions between assignments and labels."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,7 @@ import scipy.special
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skdiffclust._assignments import (
-    connectivity,
     order_by_size,
-    proportions,
     relabel_by_size,
     softmax,
     softmax_backward,
@@ -52,13 +50,6 @@ def test_softmax_backward_matches_finite_differences(global_random_seed):
     assert_allclose(gradient, numeric, atol=1e-8)
 
 
-def test_proportions_of_float32_are_summed_in_float64():
-    assignments = np.full((200_000, 3), 1 / 3, dtype=np.float32)
-    result = proportions(assignments)
-    assert result.dtype == np.float32
-    assert_array_equal(result, assignments[0])
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_order_by_size_matches_sorted_python(seed, global_random_seed):
     seed += 1000 * global_random_seed
@@ -83,13 +74,3 @@ def test_relabel_by_size_of_any_integers():
     assert_array_equal(labels, [0, 1, 0, 2, 1, 0])
     assert labels.dtype == np.int64
     assert n_found == 3
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_connectivity_of_labels(seed, global_random_seed):
-    seed += 1000 * global_random_seed
-    rng = np.random.RandomState(seed)
-    labels = rng.randint(4, size=12)
-    matrix = connectivity(labels)
-    brute = [[float(a == b) for b in labels] for a in labels]
-    assert_array_equal(matrix, brute)

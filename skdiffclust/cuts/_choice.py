@@ -12,9 +12,8 @@ from skdiffclust.cuts._multilevel import (
     labels_of_merges,
     merge,
 )
-from skdiffclust.cuts._ratio_cut import modularity
+from skdiffclust.cuts._ratio_cut import cut_of_labels, modularity
 from skdiffclust.cuts._starts import combine_parts
-from skdiffclust.metrics._graphs import cut_of_labels
 
 # Numbers that are tried at least, and the least nodes per cluster. Beyond, numbers are
 # tried up to twice that of the largest modularity, and one more, which is cut.

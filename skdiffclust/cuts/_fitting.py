@@ -19,7 +19,7 @@ from skdiffclust._history import EpochLoop
 from skdiffclust._validation import hidden_widths
 from skdiffclust.cuts._graph import Samples, is_precomputed
 from skdiffclust.cuts._predictors import EncoderPredictor, ModuleEncoder, Scaling
-from skdiffclust.cuts._ratio_cut import cuts_of
+from skdiffclust.cuts._ratio_cut import cut_of_labels, cuts_of
 from skdiffclust.cuts._training import (
     CutObjective,
     EncoderModel,
@@ -30,7 +30,6 @@ from skdiffclust.cuts._training import (
     fit_labels,
     learning_rate,
 )
-from skdiffclust.metrics._graphs import cut_of_labels
 
 # Factors of the step size of free logits and of a linear model.
 _FREE_RATE = 30.0

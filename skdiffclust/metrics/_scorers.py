@@ -1,10 +1,8 @@
 """Scorers without labels, for `scoring=` in a search."""
 
-import functools
 import numbers
 
 import numpy as np
-from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.metrics import (
@@ -16,75 +14,7 @@ from sklearn.utils import check_array, check_random_state, get_tags, resample
 
 _SILHOUETTE_FLOOR = -1.0
 _CALINSKI_HARABASZ_FLOOR = 0.0
-# Finite, since a search warns of infinite scores and cannot average them.
-_DAVIES_BOULDIN_FLOOR = -1e6
 _STABILITY_FLOOR = 0.0
-
-
-def available_scorers():
-    """Return the names of the scorers available from `get_scorer`.
-
-    Returns
-    -------
-    list of str
-        Names in alphabetical order.
-
-    Examples
-    --------
-    >>> from skdiffclust.metrics import available_scorers
-    >>> available_scorers()  # doctest: +NORMALIZE_WHITESPACE
-    ['calinski_harabasz', 'davies_bouldin', 'path_silhouette', 'silhouette',
-     'stability']
-    """
-    return sorted(_scorers())
-
-
-def get_scorer(name, **options):
-    """Return a scorer by name, for the parameter `scoring` of a search.
-
-    Parameters
-    ----------
-    name : str
-        One of `available_scorers`.
-    **options : int
-        Parameters of the scorer, such as `max_samples`.
-
-    Returns
-    -------
-    callable
-        Scorer with the signature ``scorer(estimator, X, y)``. It can be pickled.
-
-    Raises
-    ------
-    ValueError
-        If there is no scorer of this name.
-
-    Examples
-    --------
-    >>> from skdiffclust.metrics import get_scorer, silhouette_scorer
-    >>> get_scorer("silhouette") is silhouette_scorer
-    True
-    >>> get_scorer("stability", n_resamples=10).keywords
-    {'n_resamples': 10}
-    """
-    scorers = _scorers()
-    if name not in scorers:
-        raise ValueError(
-            f"The 'name' parameter of get_scorer must be one of {sorted(scorers)}. Got "
-            f"{name!r} instead."
-        )
-    return functools.partial(scorers[name], **options) if options else scorers[name]
-
-
-def _scorers():
-    """Map each name to its scorer."""
-    return {
-        "calinski_harabasz": calinski_harabasz_scorer,
-        "davies_bouldin": davies_bouldin_scorer,
-        "path_silhouette": path_silhouette_scorer,
-        "silhouette": silhouette_scorer,
-        "stability": stability_scorer,
-    }
 
 
 def path_silhouette_scorer(estimator, X, y=None, *, max_samples=500):
@@ -289,69 +219,6 @@ def calinski_harabasz_scorer(estimator, X, y=None, *, max_samples=100_000):
     return float(calinski_harabasz_score(rows, labels))
 
 
-def davies_bouldin_scorer(estimator, X, y=None, *, max_samples=100_000):
-    """Scorer: negated Davies-Bouldin index of the clusters predicted by an estimator.
-
-    The index is the average over the predicted clusters of X (the held-out fold) of the
-    largest ratio of spread to distance from another cluster, in the input space of the
-    last step of a pipeline. It is fast to compute, and favours compact clusters.
-
-    Parameters
-    ----------
-    estimator : estimator with a `predict` method, or a pipeline that ends in one
-        Fitted estimator. It is neither refitted nor modified.
-    X : array-like of shape (n_samples, n_features)
-        Samples to predict.
-    y : None
-        Ignored, present for API consistency.
-    max_samples : int, default=100_000
-        Maximum number of samples to use. Larger folds are subsampled, always in the
-        same way.
-
-    Returns
-    -------
-    float
-        Between -1e6 and 0; larger is better. It is -1e6 if all samples are in one
-        cluster, if each sample is in its own, or if the index exceeds 1e6.
-
-    Raises
-    ------
-    TypeError
-        If the estimator has no `predict` method.
-    ValueError
-        If the estimator takes a precomputed matrix, so that there is no feature space.
-
-    See Also
-    --------
-    silhouette_scorer : Slower, but comparable between data sets.
-
-    Notes
-    -----
-    The cost is O(m d + k² d) for m samples and k clusters. If clusters have the same
-    centre, the score is -1e6. :func:`sklearn.metrics.davies_bouldin_score` returns its
-    best value, 0, in this case, so that a search would select such clusters.
-
-    References
-    ----------
-    Davies, Bouldin. A cluster separation measure. IEEE Transactions on Pattern
-    Analysis and Machine Intelligence 1, 1979.
-
-    Examples
-    --------
-    >>> from sklearn.cluster import KMeans
-    >>> from sklearn.datasets import make_blobs
-    >>> from skdiffclust.metrics import davies_bouldin_scorer
-    >>> X, _ = make_blobs(200, centers=[[0, 0], [8, 0], [0, 8]], random_state=0)
-    >>> two, three = (KMeans(k, random_state=0).fit(X) for k in (2, 3))
-    >>> davies_bouldin_scorer(two, X) < davies_bouldin_scorer(three, X)
-    True
-    """
-    rows, labels = _predicted(estimator, X, max_samples, "davies_bouldin_scorer")
-    if _is_degenerate(labels):
-        return _DAVIES_BOULDIN_FLOOR
-    return max(-_davies_bouldin(rows, labels), _DAVIES_BOULDIN_FLOOR)
-
-
 def stability_scorer(estimator, X, y=None, *, n_resamples=5, max_samples=2000):
     """Scorer: agreement of an estimator with copies refitted on the held-out fold.
 
@@ -507,30 +374,6 @@ def _shortest_paths(rows):
     for middle in range(len(paths)):
         np.minimum(paths, paths[:, middle, None] + paths[middle], out=paths)
     return paths
-
-
-def _membership(labels):
-    """Return the indicator (n_clusters, n) of labels (n,), a float64 csr_array."""
-    clusters, codes = np.unique(labels, return_inverse=True)
-    rows = np.arange(len(codes))
-    return sparse.csr_array(
-        (np.ones(len(codes)), (codes, rows)), shape=(len(clusters), len(codes))
-    )
-
-
-def _davies_bouldin(rows, labels):
-    """Return the Davies-Bouldin index of rows (m, d), infinite for equal centres."""
-    rows = check_array(rows, dtype=np.float64)
-    members = _membership(labels)
-    sizes = members.sum(axis=1)
-    centres = (members @ rows) / sizes[:, None]
-    to_centre = np.linalg.norm(rows - members.T @ centres, axis=1)
-    spread = (members @ to_centre) / sizes
-    gaps = cdist(centres, centres)
-    ratio = np.full(gaps.shape, np.inf)
-    np.divide(spread[:, None] + spread, gaps, out=ratio, where=gaps > 0)
-    np.fill_diagonal(ratio, 0.0)
-    return float(ratio.max(axis=1).mean())
 
 
 def _fresh_copy(estimator, rng):

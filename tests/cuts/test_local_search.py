@@ -23,8 +23,7 @@ from skdiffclust.cuts._multilevel import (
     multilevel,
     search,
 )
-from skdiffclust.cuts._ratio_cut import check_graph
-from skdiffclust.metrics._graphs import cut_of_labels
+from skdiffclust.cuts._ratio_cut import check_graph, cut_of_labels
 
 
 def random_graph(seed, n, density=0.5):

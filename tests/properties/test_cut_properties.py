@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from skdiffclust.cuts import expected_ratio_cut, ratio_cut, ratio_cut_bound
 from skdiffclust.cuts._training import block_loss_with_gradients
-from skdiffclust.metrics import ratio_cut_score
 
 seeds = st.integers(0, 2**32 - 1)
 both = st.sampled_from([expected_ratio_cut, ratio_cut_bound])
@@ -96,7 +95,6 @@ def test_one_convention_everywhere(problem):
     cut = ratio_cut(W, labels).value
     assert cut == pytest.approx(trace_form(W, hard) / n, rel=1e-12, abs=1e-12)
     assert cut == pytest.approx(expected_ratio_cut(W, hard), rel=1e-10, abs=1e-10)
-    assert cut == pytest.approx(ratio_cut_score(W, labels), rel=1e-12, abs=1e-12)
 
 
 @given(problems(), both, st.sampled_from([1e-6, 0.5, 3.0, 1e6]), st.randoms())
