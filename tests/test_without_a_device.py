@@ -242,7 +242,7 @@ def step_of_an_embedding(device):
     network = nn.Linear(K, 2, device=device, dtype=torch.float64)
     with torch.no_grad():  # which waits there are depends on the weights
         network.weight.copy_(torch.linspace(-1, 1, 2 * K).reshape(2, K) ** 3)
-    trainer = ModuleTrainer(model, network, ROWS, K, rng, device, None, None, None)
+    trainer = ModuleTrainer(model, network, ROWS, K, rng, device, None)
     loss = trainer.loss((np.arange(N), as_constraints(N, LABELS), K))
     loss.backward()
     trainer.optimizer.step()

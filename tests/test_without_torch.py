@@ -92,9 +92,6 @@ REFUSED = {
     "SpanningForestEmbedding with a module as encoder needs torch": (
         "SpanningForestEmbedding(3, encoder=abs).fit(X, y)"
     ),
-    "SpanningForestEmbedding with a function as similarity needs torch": (
-        "SpanningForestEmbedding(3, similarity=abs).partial_fit(X, y)"
-    ),
     "SpanningForestEmbedding with device='cuda' needs torch": (
         "SpanningForestEmbedding(3, device='cuda').fit(X, y)"
     ),

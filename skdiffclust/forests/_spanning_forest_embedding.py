@@ -93,9 +93,10 @@ class SpanningForestEmbedding(
         Dimension of the embedding; not for a module.
     hidden_layer_sizes : int or array-like of int, default=(100,)
         Hidden layers of "mlp", with ReLU.
-    similarity : {"sqeuclidean", "rbf", "cosine"} or callable, default="sqeuclidean"
-        Similarity of embedded samples, standardised in every batch; see
-        `skdiffclust.nn.standardized_similarity`.
+    similarity : {"sqeuclidean", "cosine"}, default="sqeuclidean"
+        Similarity of embedded samples, standardised in every batch: minus their squared
+        distance, or their cosine. Cluster an embedding that is learned by cosines with
+        ``metric="cosine"``.
     noise_scale : float or "auto", default="auto"
         Scale ε > 0 of the noise, relative to the standard deviation of the similarity.
         "auto" is the mean gap, over the samples of a few batches at the start, between
@@ -120,7 +121,8 @@ class SpanningForestEmbedding(
         layer's weights at the start, a thousandth if `init_` is "lda", and 0.001 for a
         module.
     device : str or torch.device, default="auto"
-        Device for the training; "auto" is CUDA if it is available.
+        Device for the training of a module; "auto" is CUDA if it is available. "linear"
+        and "mlp" are trained on the CPU, where forests are found in any case.
     random_state : int, RandomState instance or None, default=None
         Determines initial weights, batches and noise.
 
@@ -157,19 +159,19 @@ class SpanningForestEmbedding(
 
     Notes
     -----
-    The similarities "sqeuclidean" and "rbf" depend neither on the origin nor on the
-    scale of the embedding, and "cosine" not on its scale, so training does not
-    determine them. At the end of a fit the embedding of X gets mean 0 (but for
-    "cosine") and a root mean square of 1 over all its entries: in the last layer of
-    "linear" and "mlp", behind the output of a module. A callable similarity may depend
-    on both, and its embedding stays as it is.
+    The similarity "sqeuclidean" depends neither on the origin nor on the scale of the
+    embedding, and "cosine" not on its scale, so training does not determine them. At
+    the end of a fit the embedding of X gets mean 0 (but for "cosine") and a root mean
+    square of 1 over all its entries: in the last layer of "linear" and "mlp", behind
+    the output of a module. For other similarities write a training loop with
+    `skdiffclust.nn.PartialFenchelYoungLoss`.
 
     "linear" and "mlp" are trained on the CPU by explicit gradients in NumPy; the result
-    does not depend on whether torch is installed. torch is needed for a module, a
-    callable similarity and other devices. While it trains a module, or with a callable
-    similarity, it seeds the global random streams of torch, and restores them at the
-    end: a lock makes concurrent fits of modules take turns, so that they give the same
-    results as alone. Other threads can still draw from these streams meanwhile.
+    does not depend on whether torch is installed, which is needed for a module only.
+    While it trains a module, it seeds the global random streams of torch, and restores
+    them at the end: a lock makes concurrent fits of modules take turns, so that they
+    give the same results as alone. Other threads can still draw from these streams
+    meanwhile.
 
     The links of `n_neighbors`, the starts of `init` but "random", and the automatic
     `noise_scale` are additions to [1]_. A batch of b samples costs
@@ -208,7 +210,7 @@ class SpanningForestEmbedding(
             "array-like",
             Interval(Integral, 1, None, closed="left"),
         ],
-        "similarity": [StrOptions({"sqeuclidean", "rbf", "cosine"}), callable],
+        "similarity": [StrOptions({"sqeuclidean", "cosine"})],
         "noise_scale": [
             Interval(Real, 0, np.inf, closed="neither"),
             StrOptions({"auto"}),
@@ -484,41 +486,27 @@ class SpanningForestEmbedding(
 
     def _check_torch(self):
         """Refuse what needs torch where it is not installed."""
-        name = type(self).__name__
         if not isinstance(self.encoder, str):
-            require_torch(f"{name} with a module as encoder")
-        if callable(self.similarity):
-            require_torch(f"{name} with a function as similarity")
+            require_torch(f"{type(self).__name__} with a module as encoder")
 
     def _trainer(self, X, batches, rng, device, *, resume):
         """Return the trainer of the encoder, from new weights or those of the last fit.
 
-        Explicit gradients in NumPy, or autograd where there are none: for modules,
-        similarities that are functions of tensors, and other devices.
+        Explicit gradients in NumPy, or autograd for modules.
         """
-        is_named = isinstance(self.encoder, str)
         n_clusters = batches.n_clusters
         rates = self._kept_rates() if resume else None
-        if is_named and device == "cpu" and not callable(self.similarity):
+        if isinstance(self.encoder, str):
             encoder, step = self._start_encoder(X, batches, rng, resume=resume)
             return EncoderTrainer(self, encoder, X, n_clusters, rng, rates, step)
-        from skdiffclust._torch import encoder_module, isolated_streams
+        from skdiffclust._torch import isolated_streams
         from skdiffclust.forests._embedding._torch import ModuleTrainer
 
-        first_weights = None
-        step = None
-        if is_named:
-            encoder, step = self._start_encoder(X, batches, rng, resume=resume)
-            first_weights = encoder.weights[0]
-            module = encoder_module(encoder)
-        else:
-            drop_stale(self, ["init_"])
-            resume = resume and hasattr(self, "encoder_")
-            with isolated_streams(rng):
-                module = copy.deepcopy(self.encoder_ if resume else self.encoder)
-        return ModuleTrainer(
-            self, module, X, n_clusters, rng, device, rates, first_weights, step
-        )
+        drop_stale(self, ["init_"])
+        resume = resume and hasattr(self, "encoder_")
+        with isolated_streams(rng):
+            module = copy.deepcopy(self.encoder_ if resume else self.encoder)
+        return ModuleTrainer(self, module, X, n_clusters, rng, device, rates)
 
     def _kept_rates(self):
         """Return the Rates of the last fit where they are "auto"; None without one."""

@@ -134,7 +134,7 @@ CROSSED = {
             "n_clusters": (3, "auto"),
             "encoder": ("linear", "mlp"),
             "init": ("auto", "lda", "pca", "random"),
-            "similarity": ("sqeuclidean", "cosine", "rbf"),
+            "similarity": ("sqeuclidean", "cosine"),
             "n_neighbors": (3, None),
             "batch_size": (64, 16),
         },

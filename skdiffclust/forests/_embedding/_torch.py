@@ -1,25 +1,21 @@
-"""Training of an embedding in torch: modules, devices, similarities of tensors."""
+"""Training of an embedding by a module of torch."""
 
 import copy
 
 import numpy as np
 import torch
-from scipy.sparse import issparse
 
 from skdiffclust._checkpoint import probe_rows
 from skdiffclust._torch import (
     isolated_streams,
     load_module_state,
-    module_encoder,
     module_identity,
     module_outputs,
     module_state,
-    to_numpy,
     to_tensor,
     train_module,
 )
 from skdiffclust.forests._embedding._training import (
-    dense_batch,
     loop_checkpoint,
     noise_of_batch,
     start_rates,
@@ -44,24 +40,9 @@ class ModuleTrainer:
     device : str
     rates : Rates or None
         Scales to continue with. If None, they are computed from the parameters.
-    first_weights : ndarray of shape (n_features, n_out) or None
-        Of a named encoder, at the start.
-    step : float
-        The "auto" step size, relative to the root mean square of these.
     """
 
-    def __init__(
-        self,
-        estimator,
-        module,
-        X,
-        n_clusters,
-        random_state,
-        device,
-        rates,
-        first_weights,
-        step,
-    ):
+    def __init__(self, estimator, module, X, n_clusters, random_state, device, rates):
         self.settings = estimator
         self.module = module.to(device)
         self.X = X
@@ -70,7 +51,7 @@ class ModuleTrainer:
         self.device = device
         # What a module draws is not to change what is drawn later.
         with isolated_streams(np.random.RandomState(0), device):
-            self.rates = rates or start_rates(self, first_weights, step)
+            self.rates = rates or start_rates(self)
         self.optimizer = torch.optim.Adam(
             module.parameters(),
             lr=self.rates.learning_rate,
@@ -82,10 +63,8 @@ class ModuleTrainer:
         def close(loop, loss):
             loop.record(loss, state=self.state, attributes=attributes)
 
-        # What the user passed may draw from the streams, and a checkpoint stores them.
-        of_the_user = map(callable, (self.settings.encoder, self.settings.similarity))
-        needed = any(of_the_user) or checkpoint is not None
-        with isolated_streams(self.rng, self.device, needed=needed):
+        # The module may draw from the streams, and a checkpoint stores them.
+        with isolated_streams(self.rng, self.device):
             train_module(
                 loop,
                 self.module,
@@ -102,16 +81,11 @@ class ModuleTrainer:
     def checkpoint(self, folder, data, *, resume):
         """Return the LoopCheckpoint in a folder, for data that are a dict of arrays."""
         params = self.settings.get_params(deep=False)
-        outputs = {}
         # Random numbers that the module draws here must not change later ones.
         with torch.random.fork_rng(devices=[]):
             self.module.eval()
             output = self.embed(self.X[probe_rows(self.X.shape[0])])
-        if isinstance(params["encoder"], torch.nn.Module):
-            outputs["encoder"] = module_identity(self.module, output)
-        if callable(params["similarity"]):
-            similarity = params["similarity"](to_tensor(output, self.device))
-            outputs["similarity"] = to_numpy(similarity.detach())
+        outputs = {"encoder": module_identity(self.module, output)}
         return loop_checkpoint(self, folder, data, params, outputs, resume)
 
     def state(self):
@@ -123,21 +97,12 @@ class ModuleTrainer:
         rows, constraints, n_clusters = batch
         noise = noise_of_batch(self)
         dtype = next(self.module.parameters()).dtype
-        embedding = self.module(
-            to_tensor(dense_batch(self.X, rows), self.device, dtype)
-        )
+        embedding = self.module(to_tensor(self.X[rows], self.device, dtype))
         similarity = standardized_similarity(embedding, self.settings.similarity)
         return partial_loss(similarity, constraints, n_clusters, noise)
 
     def attributes(self):
         """Return the fitted attributes that hold what was trained."""
-        if isinstance(self.settings.encoder, str):
-            encoder = module_encoder(self.module)
-            return {
-                "coefs_": encoder.weights,
-                "intercepts_": encoder.biases,
-                "_n_features_out": encoder.n_outputs,
-            }
         return {
             "encoder_": copy.deepcopy(self.module).cpu().eval(),
             "_n_features_out": self.embed(self.X[:1]).shape[1],
@@ -150,16 +115,6 @@ class ModuleTrainer:
 
 def embed_by_module(module, X, *, block_samples=1):
     """Return the outputs (n, n_components) of a module for samples (n, ...)."""
-
-    if issparse(X):
-        blocks = range(0, X.shape[0], _SAMPLES_AT_A_TIME)
-        parts = (X[first : first + _SAMPLES_AT_A_TIME].toarray() for first in blocks)
-        return np.concatenate(
-            [
-                embed_by_module(module, part, block_samples=block_samples)
-                for part in parts
-            ]
-        )
 
     def check(embedding, n_samples):
         if embedding.ndim != 2 or len(embedding) != n_samples:

@@ -27,8 +27,7 @@ _KIND = "SpanningForestEmbedding"
 class EncoderTrainer:
     """An encoder trained by explicit gradients, with its optimiser, samples and noise.
 
-    `_torch.ModuleTrainer` is its twin for modules, devices, and similarities that are
-    functions of tensors.
+    `_torch.ModuleTrainer` is its twin for modules.
 
     Parameters
     ----------
@@ -165,32 +164,24 @@ def noise_of_batch(trainer):
     )
 
 
-def start_rates(trainer, first_weights, step):
+def start_rates(trainer, first_weights=None, step=None):
     """Return the Rates of a trainer whose encoder is as at the start.
 
     `first_weights` (n_in, n_out) are those of the first layer, None for a module; a
     step of Adam is `step` of them.
     """
     settings = trainer.settings
-    similarity_of = similarity_function(settings.similarity)
     noise_scale = noise_scale_of(
         settings.noise_scale,
-        lambda rows: similarity_of(trainer.embed(trainer.X[rows]), settings.similarity),
+        lambda rows: standardized_similarity(
+            trainer.embed(trainer.X[rows]), settings.similarity
+        ),
         trainer.X.shape[0],
         settings.batch_size,
         trainer.rng,
     )
     learning_rate = learning_rate_of(settings.learning_rate, first_weights, step)
     return Rates(noise_scale, learning_rate)
-
-
-def similarity_function(kind):
-    """Return the function of an embedding (n, d) and `kind` that gives (n, n)."""
-    if not callable(kind):
-        return standardized_similarity
-    from skdiffclust.forests._perturbed._torch import similarity_of_array
-
-    return similarity_of_array
 
 
 def loop_checkpoint(trainer, folder, data, params, outputs, resume):
@@ -222,7 +213,7 @@ def units_of(embedding, similarity):
     """
     zero = embedding.dtype.type(0)
     one = embedding.dtype.type(1)
-    if callable(similarity) or not np.isfinite(embedding).all():
+    if not np.isfinite(embedding).all():
         return zero, one
     wide = embedding.astype(np.float64)
     center = zero if similarity == "cosine" else wide.mean(axis=0)
@@ -240,7 +231,6 @@ def batch_error(embedding, y, n_clusters, batch_size, similarity):
     many clusters as there are classes, else `n_clusters`. Only pairs of labelled
     samples count.
     """
-    similarity_of = similarity_function(similarity)
     wrong = 0.0
     n_pairs = 0
     for first in range(0, len(y), batch_size):
@@ -251,7 +241,8 @@ def batch_error(embedding, y, n_clusters, batch_size, similarity):
         k = min(n_clusters, len(labels))
         if n_known == len(labels):
             k = len(np.unique(labels))
-        matrix = similarity_of(embedding[first : first + batch_size], similarity)
+        samples = embedding[first : first + batch_size]
+        matrix = standardized_similarity(samples, similarity)
         found = maximum_spanning_forest(0.5 * (matrix + matrix.T), k).labels
         wrong += n_known**2 * connectivity_error(labels, found)
         n_pairs += n_known**2

@@ -751,11 +751,6 @@ def standardized_similarity(embedding, kind="sqeuclidean"):
     return centred / variance.clamp(min=_tiny(variance)).sqrt()
 
 
-def similarity_of_array(embedding, kind):
-    """Return the standardised similarity (n, n) of an array (n, d), as an array."""
-    return standardized_similarity(torch.from_numpy(embedding), kind).numpy()
-
-
 def _tiny(tensor):
     """Return the smallest number whose square root can safely be divided by."""
     return torch.finfo(tensor.dtype).tiny ** 0.5
