@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from shared import Results, is_here, seconds, some, standardised
 from shared import load as load_raw
-from sklearn.cluster import AgglomerativeClustering, KMeans, kmeans_plusplus
+from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.metrics import adjusted_rand_score as ari
 from sklearn.metrics import normalized_mutual_info_score as nmi
 from sklearn.metrics import silhouette_score
@@ -110,12 +110,6 @@ def trained_seeds(X, k, n_starts, **params):
     ]
 
 
-def agglomerative(X, k):
-    """Return the agglomerative clusterers of Table 7."""
-    linkages = ("single", "average", "complete", "ward")
-    return [AgglomerativeClustering(k, linkage=linkage) for linkage in linkages]
-
-
 def methods(name):
     """Return title -> function of (X, k) that makes the models to choose from."""
     chosen = {
@@ -125,7 +119,6 @@ def methods(name):
     }
     return {
         "k-means, 100 starts": lambda X, k: k_means(X, k, 100),
-        "agglomerative": agglomerative,
         **{
             title: lambda X, k, p=params, n=n_starts: [
                 ClAM(k, random_state=state, **({"n_init": 1} | p)) for state in range(n)

@@ -2,7 +2,7 @@
 
     python benchmarks/reproduce_forests.py denoising [--seeds 10]
     python benchmarks/reproduce_forests.py digits [--data digits] [--labels 100]
-        [--withheld 3] [--seeds 5] [--picture FILE]
+        [--withheld 3] [--seeds 5]
 
 denoising  four clusters of 15 points in the plane, and two more columns of noise. With
            unit uniform noise, as the paper has it, the raw clustering is right already;
@@ -14,10 +14,9 @@ digits     few labels and withheld classes: ours, cross-entropy and raw pixels. 
            LeNet-5 on the test split of MNIST. Both methods train the same network for
            as many steps, and are tuned with the same trials on the same validation
            rows, of a seed that is not used afterwards; each is selected once on the
-           clustering error and once on the error of a linear probe. ``--picture``
-           draws a t-SNE of test rows as embedded by ours with the first trial instead.
+           clustering error and once on the error of a linear probe.
 
-All but the first append results to ``reproduce_forests.jsonl`` in the current folder,
+The second appends results to ``reproduce_forests.jsonl`` in the current folder,
 and what is there is not run again.
 """
 
@@ -37,9 +36,6 @@ from skdiffclust.metrics import connectivity_error
 from skdiffclust.nn import PartialFenchelYoungLoss, standardized_similarity
 
 BATCH, N_COMPONENTS, N_CLASSES, TUNING_SEED = 64, 32, 10, 100
-# Section 4.1.
-
-
 MEANS = np.array(
     [
         [0.97627008, 4.30378733],
@@ -98,9 +94,6 @@ def denoising(n_seeds):
     steps = [np.inf if one is None else one for _, one in found]
     raw = np.median([one for one, _ in found])
     print(f"median: raw error {raw:.3f}, {np.median(steps):.0f} steps")
-
-
-# Section 4.2.
 
 
 def perceptron(seed):
@@ -323,26 +316,6 @@ class Runs:
         return table
 
 
-def draw(setting, n_labels, n_withheld, path, n_rows=1500):
-    """Draw test rows as embedded by ours; classes without labels have black edges."""
-    import matplotlib.pyplot as plt
-    from sklearn.manifold import TSNE
-
-    X, labels, sets = split(setting, 0, n_labels, n_withheld)
-    rows, y = (part[:n_rows] for part in sets["test"])
-    embedding = ours(setting, X, labels, setting.trials[0], 0)(rows)
-    points = TSNE(init="pca", random_state=0).fit_transform(embedding)
-    _, ax = plt.subplots(figsize=(6, 5), layout="constrained")
-    for c in range(N_CLASSES):
-        edge = "black" if c < n_withheld else "none"
-        name = f"{c}, no label" if c < n_withheld else str(c)
-        x = points[y == c].T
-        ax.scatter(*x, s=14, color=f"C{c}", edgecolor=edge, linewidth=0.6, label=name)
-    ax.set(xticks=[], yticks=[], title=f"{n_labels} labels")
-    ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
-    plt.savefig(path, dpi=110)
-
-
 def figures_of(runs):
     """Return means with the smallest and largest values of all errors, in a line."""
     return " ".join(
@@ -367,9 +340,6 @@ def digits(data, label_counts, withheld_counts, n_seeds):
                 )
 
 
-# Links that are not labels.
-
-
 def main():
     """Run an experiment."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -378,13 +348,9 @@ def main():
     parser.add_argument("--labels", type=int, nargs="+", default=[100, 250, 500])
     parser.add_argument("--withheld", type=int, nargs="+", default=[0, 3, 6])
     parser.add_argument("--seeds", type=int)
-    parser.add_argument("--picture")
     options = parser.parse_args()
     if options.part == "denoising":
         denoising(options.seeds or 10)
-    elif options.picture:
-        setting = SETTINGS[options.data]
-        draw(setting, options.labels[0], options.withheld[0], options.picture)
     else:
         digits(options.data, options.labels, options.withheld, options.seeds or 5)
 

@@ -109,7 +109,7 @@ def silhouette_scorer(estimator, X, y=None, *, max_samples=2000):
         Ignored, present for API consistency.
     max_samples : int, default=2000
         Maximum number of samples to use. Larger folds are subsampled, always in the
-        same way. To change it, use ``get_scorer("silhouette", max_samples=...)``.
+        same way. To change it, use ``partial(silhouette_scorer, max_samples=...)``.
 
     Returns
     -------
