@@ -407,7 +407,7 @@ def summarise(sets):
             print(f"mean ARI, {len(found)} sets: ClAM {ours:.3f}, {peer} {theirs:.3f}")
 
 
-FRESH = {  # every so many features: at most about 20, or BayesianRidge takes minutes
+FRESH = {  # every this many features: at most about 20, or BayesianRidge takes minutes
     "segment": 1,
     "micepe": 4,
     "usps_test": 16,

@@ -39,7 +39,7 @@ def load(name):
 
 
 def some(X, y, n_samples):
-    """Return at most so many samples with their classes, drawn with seed 0."""
+    """Return at most this many samples with their classes, drawn with seed 0."""
     chosen = np.random.RandomState(0).permutation(len(X))[:n_samples]
     return X[chosen], y[chosen]
 
@@ -102,7 +102,7 @@ def versions(*names):
 def largest_silhouette(X, numbers, n_init, seed=0, n_judged=None):
     """Return the labels (n,) of k-means of the number with the largest silhouette.
 
-    With `n_judged`, the silhouette is that of so many samples.
+    With `n_judged`, the silhouette is that of this many samples.
     """
     models = [KMeans(k, n_init=n_init, random_state=seed) for k in numbers]
     labels = [model.fit_predict(X) for model in models]

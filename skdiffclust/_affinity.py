@@ -23,7 +23,7 @@ _SYMMETRY_TOLERANCE = 1e-8
 _FITTED_METRICS = ("mahalanobis", "seuclidean")
 # Kernels of scikit-learn that take no sparse X.
 _DENSE_KERNELS = ("additive_chi2", "chi2")
-# Up to so many features, least and largest values are found one feature at a time.
+# Up to this many features, least and largest values are found one feature at a time.
 _FEW_FEATURES = 10
 # Names and remedies of the matrices for `check_dense_size`.
 _DISTANCES = {

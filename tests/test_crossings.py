@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.validation import has_fit_parameter
 
-SHARE = 10  # one of so many cases is in the default selection
+SHARE = 10  # one of this many cases is in the default selection
 SIZES = 16, 13, 11
 ORDER = np.random.RandomState(0).permutation(sum(SIZES))
 GROUPS = np.repeat([0, 1, 2], SIZES)[ORDER]

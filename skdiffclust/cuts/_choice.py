@@ -24,11 +24,11 @@ _N_STARTS = 3
 _FEW_EDGES = 10_000
 # Added to cuts in denominators of bends, because a cut of 0 has no relative change.
 _OFFSET = 0.2
-# A number after which the cut increases so many times as much as before needs no
+# A number after which the cut increases this many times as much as before needs no
 # warning.
 _SHARP = 6.0
 # Nor does one of nearly the largest modularity, by this relative difference, whose bend
-# is so many standard deviations above the median (1.48 times the median absolute
+# is this many standard deviations above the median (1.48 times the median absolute
 # deviation, as for a normal distribution).
 _ALIKE = 0.001
 _DISTANCE = 20.0

@@ -654,7 +654,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         return scores > outlier_threshold(scores, false_rate, self._weights)
 
     def condensed_tree(self, min_cluster_size=5):
-        """Return the hierarchy of clusters of at least so many samples.
+        """Return the hierarchy of clusters of at least this many samples.
 
         It is the tree of HDBSCAN*, of the lengths of `edges_`: by single linkage,
         whatever `cut_rule` is, and without constraints. Its densities are inverse
@@ -663,7 +663,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         Parameters
         ----------
         min_cluster_size : int, default=5
-            A cluster divides only where both parts have so many samples, by
+            A cluster divides only where both parts have this many samples, by
             `sample_weight` if there was one; other parts leave it, sample by sample.
 
         Returns

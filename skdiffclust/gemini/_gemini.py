@@ -234,7 +234,7 @@ class GEMINI(BaseGEMINI):
     from a partition if each hidden layer has at least two units per cluster; otherwise,
     and with ``model="free"``, all restarts are random.
     With more than 1000 samples, or 50 per cluster if these are more, partitions are
-    searched on so many samples, and only the best one is improved on all of them,
+    searched on this many samples, and only the best one is improved on all of them,
     unless links are passed. With more than 20000 samples, if ``batch_size=None`` and no
     links are passed, only the first restart is trained, and `n_init` has no effect. The
     weights of the epoch with the smallest loss are kept.

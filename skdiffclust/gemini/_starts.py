@@ -36,7 +36,7 @@ _GAIN = 1e-7
 # The largest mean difference of logits of a soft start, and steps of four after it.
 _SHARPEST = 1e6
 _MOST_STEPS = 20
-# Clusters that are moved on trial: at most so many, and so many times n k (d + 30).
+# Limits of the number of clusters moved on trial, and of n k (d + 30) over these moves.
 _MOST_SWAPS = 300
 _MOST_WORK = 10**7
 _OVERHEAD = 30
@@ -147,7 +147,7 @@ def ascend(X, row_weights, labels, n_clusters, mode, tolerance=1e-12):
 
     Labels become argmax_k of the gradient by the assignments, which is linear in the
     samples, for as long as the objective grows by more than a tolerance. One-vs-all is
-    convex in the assignments and never decreases. O(n d k) an iteration.
+    convex in the assignments and never decreases. O(n d k) per iteration.
     """
     cells = voronoi(X, row_weights, labels, n_clusters)
     value, *_ = _response(X, row_weights, _labels_in(X, cells), n_clusters, mode)

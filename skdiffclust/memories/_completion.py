@@ -23,8 +23,8 @@ RIDGES = (0.02, 0.002)  # of the correction, which are tried
 _FLOOR = 1e-6  # added to variances of standardised features
 # Inverse temperatures that are tried, times the total variance; 0: no attraction.
 CONCENTRATIONS = (5.0, 10.0, 20.0, 40.0, 80.0)
-_HELD_OUT = (0.1, 0.25)  # least and largest share of seen entries, hidden to choose,
-_HELD_OUT_ENTRIES = 200  # and their number in between
+_HELD_OUT = (0.1, 0.25)  # least and largest share of seen entries hidden to choose
+_HELD_OUT_ENTRIES = 200  # number of them, between these shares
 _JUDGED = 500  # samples in which they are hidden, at most
 _WRONG = 0.002  # share of the values of a feature at each end that may be far, or one
 _FEW = 8  # values of a feature of which none is far, if there are fewer

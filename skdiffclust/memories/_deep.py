@@ -38,13 +38,15 @@ from skdiffclust.memories._torch import AssociativeMemory
 
 _HIDDEN = (256, 128)
 _LATENT = 10
-_PRETRAINING = 800  # steps, about,
-_ROUND = 160  # and those between two looks for clusters,
-_ROUNDS = 4  # of which there are so many
-_CONCENTRATION = 8.0  # inverse temperature times the variance of the codes, and
-_SEPARATION = 6.0  # times the squared distance between neighbouring memories, at least
-_SMALL_BATCH = 16  # samples of a batch, at least,
-_STEPS_PER_EPOCH = 8  # where an epoch would have fewer batches
+_PRETRAINING = 800  # approximate number of steps
+_ROUNDS = 4  # times that clusters are found anew
+_ROUND = 160  # approximate number of steps from one of them to the next
+_CONCENTRATION = 8.0  # inverse temperature times the variance of the codes
+# Least inverse temperature times the mean squared distance to the nearest memory.
+_SEPARATION = 6.0
+# Batches are smaller if an epoch would have fewer of them, with at least these samples.
+_STEPS_PER_EPOCH = 8
+_SMALL_BATCH = 16
 _PATIENCE = 10  # epochs of pretraining that together must lower its loss
 _EXACT = 1e-12  # loss, in training units, that is rounding
 

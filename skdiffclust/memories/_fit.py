@@ -24,10 +24,10 @@ from skdiffclust.memories._seeding import exchange, random_rows, sample_rows
 
 _PATIENCE = 5  # batches without progress after which the learning rate halves
 _RACE = {2: 0.5, 4: 0.3}  # epochs after which a share of the random starts goes on
-_LOOSE = 5e-3  # tolerance of Lloyd's steps on seeds, of which
-_SETTLED = 5  # continue to convergence
-_EXCHANGED = (2, 4)  # fewest and most restarts of k-means that continue to exchanges,
-_EXCHANGED_MEMORIES = 40  # of about so many memories in all
+_LOOSE = 5e-3  # tolerance of Lloyd's steps on all seeds
+_SETTLED = 5  # the best of which continue to convergence
+_EXCHANGED = (2, 4)  # fewest and most restarts of k-means that continue to exchanges
+_EXCHANGED_MEMORIES = 40  # approximate number of memories of these restarts together
 _SAME = 1e-4  # relative difference of costs of one solution, found again
 _COMMON = 2  # restarts that end in the best one, if no exchange betters it: no others
 _LOOSER = 1.0 + 1e-9  # largest inertia of what training keeps, relative to k-means'

@@ -9,9 +9,9 @@ MAX_ROWS = 8192
 _EXCHANGED = 4  # largest number of memories that are moved at once
 _EXCHANGE_STEPS = (4, 16)  # of Lloyd, before and after the cost is compared
 _HOPELESS = 1.005  # relative cost above which an exchange is abandoned
-_SINGLE = (4, 8)  # fewest and most ways to move one memory that are tried,
-_SOURCES = 4  # memories of least use that are moved,
-_PRODUCTS = 200_000  # of about so many products of entries in all
+_SINGLE = (4, 8)  # fewest and most ways to move a single memory that are tried
+_PRODUCTS = 200_000  # approximate number of products of entries of these ways together
+_SOURCES = 4  # memories of least use, one of which is moved
 _GAIN = 1e-6  # smallest relative gain of an exchange that is kept
 
 

@@ -111,7 +111,7 @@ def _colour(conflicts, n_colours):
 
 
 def _refuse(n_clusters, finding):
-    """Raise the error on constraints that no forest of so many clusters satisfies."""
+    """Raise the error on constraints that no forest of this many clusters satisfies."""
     raise ValueError(
         "The 'n_clusters' parameter must be a number of clusters that the cannot-links "
         f"allow. Got {n_clusters} instead. {finding}. Use more clusters or give "

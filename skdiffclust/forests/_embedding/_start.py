@@ -22,7 +22,7 @@ _BLOCK_SAMPLES = 1024
 # Step size of Adam, relative to the root mean square of the weights of the first layer.
 # Distances along discriminant directions are good from the start, so steps are small.
 STEPS = {"pca": 0.02, "random": 0.02, "lda": 0.001}
-# Discriminant directions are computed in the space of at most so many principal ones.
+# Discriminant directions are computed in the space of at most this many principal ones.
 _N_KEPT = 512
 _ROUNDING = 1e-24  # of variances, relative
 # Number of parts of the classes, each of which is left out once, and largest number of
@@ -218,7 +218,7 @@ def tells_unseen_classes(X, classes, n_directions, random_state):
 
 
 def _compared(classes, least, random_state):
-    """Return samples of the classes (n,) of at least so many samples; -1 is none.
+    """Return samples of the classes (n,) of at least this many samples; -1 is none.
 
     With a random state at most 4096.
     """

@@ -14,7 +14,7 @@ _CORE_SIZE = 5
 _CORE_RADIUS = 20.0
 # A neighbourhood has this weight.
 _NEAR = 20
-# Outliers lie far from so many samples, alone or in a group of fewer.
+# Outliers lie far from this many samples, alone or in a group of fewer.
 _GROUP_SIZES = 20, 50
 # Sizes are multiples of this, so that their sums are exact in any order.
 _GRAIN = 2.0**-20

@@ -22,7 +22,7 @@ from skdiffclust.forests._trees._tree import CutTree, components, cut_order
 N_NEIGHBORS = 15
 # Lengths in a block of the matrix that neighbours are found in: 8 MB.
 _LENGTHS_AT_ONCE = 2**20
-# The consensus is that of the clusters it is matched with, after so many rounds.
+# The consensus is that of the clusters it is matched with, after this many rounds.
 _MAX_ROUNDS = 10
 
 

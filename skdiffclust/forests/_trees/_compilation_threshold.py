@@ -8,7 +8,7 @@ SMALL = 5000
 
 
 def is_compiled(n_rows, kernel):
-    """Whether to run a kernel compiled on so many samples: always where it is ready."""
+    """Whether to run a kernel compiled on this many rows: always if it is ready."""
     from skdiffclust._compiled import is_ready
 
     return n_rows > SMALL or is_ready(kernel)

@@ -17,7 +17,7 @@ import numpy as np
 from skdiffclust._compiled import compiled, inner
 from skdiffclust._threads import run_chunks
 
-# Leaves have at most so many rows on average, and no leaf has more than the largest.
+# Leaves have at most this many rows on average, and no leaf has more than the largest.
 _LEAF_SIZE = 40
 _LARGEST = 64
 

@@ -13,7 +13,7 @@ from skdiffclust._validation import check_dense_size
 from skdiffclust.forests._trees._compilation_threshold import is_compiled
 from skdiffclust.forests._trees._small_prim import prim
 
-# Up to so many points, comparing all pairs is faster than a k-d tree.
+# Up to this many points, comparing all pairs is faster than a k-d tree.
 _MOST_FOR_PRIM = 1000
 
 

@@ -26,7 +26,7 @@ def symmetric(rng, n, integers=False):
 
 
 def heaviest(similarity, n_clusters):
-    """Largest total similarity of a forest with so many trees, by enumeration."""
+    """Largest total similarity of a forest with this many trees, by enumeration."""
     n, best = len(similarity), -np.inf
     pairs = list(combinations(range(n), 2))
     for chosen in combinations(pairs, n - n_clusters):
