@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skdiffclust._affinity import column_means
+from skdiffclust._affinity import center, column_means
 from skdiffclust._assignments import order_by_size, softmax
 from skdiffclust._checkpoint import (
     LoopCheckpoint,
@@ -138,8 +138,12 @@ class CutTraining:
         else:
             rows = data.samples.rows
             means = column_means(rows)
-            spread = float(np.sqrt(np.mean(np.square(rows - means))))
+            centred = center(rows, means, dtype=rows.dtype.type)
+            # Summed in float64 without a copy of the samples in it.
+            squares = np.einsum("ij,ij->", centred, centred, dtype=np.float64)
+            spread = float(np.sqrt(squares / centred.size))
             self.scaling = Scaling(means, spread or 1.0, rows.dtype.type)
+            del centred
             self.X = self.scaling(rows)
             hidden = [] if self.kind == "linear" else settings.hidden_widths
             encoder = Encoder.with_random_weights(

@@ -79,7 +79,7 @@ def read_samples(estimator, X, graph=None, *, reset=True):
             f"The 'graph' parameter of {owner}.fit must have one vertex for each "
             f"sample of X, {rows.shape[0]}. Got {graph.shape[0]} instead."
         )
-    affinity.relate(rows, graph)
+    affinity.keep(rows)
     return Samples(rows, graph, equal_rows(rows), affinity)
 
 
@@ -157,7 +157,7 @@ class Affinity:
         Neighbours are exact: by a tree up to 10 features, by scikit-learn's beyond,
         which are O(n² d) from some 15 features on; of sparse samples by products.
         """
-        self._keep(X)
+        self.keep(X)
         if hasattr(self.kind, "fit_transform"):
             self.transformer = clone(self.kind)
             graph = either_way(_pattern(self.transformer.fit_transform(X)))
@@ -178,13 +178,13 @@ class Affinity:
         """The fitted samples (n, d), or (n, d + 1), whose distances decide."""
         return as_points(self.X, self.metric)
 
-    def relate(self, X, graph):
-        """Keep the samples X (n, d) of a given graph (n, n), to link new ones to them.
+    def relate(self, graph):
+        """Scale links to the unit of a given graph (n, n) of the samples that are kept.
 
-        The weights of links are scaled such that samples have on average the degrees of
-        the given graph. It is estimated from at most 1000 samples.
+        New samples then have on average the degrees of the given graph, as estimated
+        from at most 1000 samples.
         """
-        self._keep(X)
+        X = self.X
         n_samples = X.shape[0]
         if hasattr(self.kind, "fit_transform"):
             self.transformer = clone(self.kind).fit(X)
@@ -195,7 +195,7 @@ class Affinity:
         if 0 < scale < np.inf:
             self.scale = scale
 
-    def _keep(self, X):
+    def keep(self, X):
         """Keep the samples X (n, d), and choose the number of their neighbours."""
         self.X = X
         if self.n_neighbors == "auto":

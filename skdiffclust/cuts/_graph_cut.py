@@ -348,6 +348,8 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         links = partial_labels, must_link, cannot_link
         problem = read_problem(self, settings, X, graph, sample_weight, links, rng)
         samples, groups, n_clusters, self.cut_curve_ = problem
+        if graph is not None:
+            samples.affinity.relate(samples.graph)
         labels, bounds = find_partition(samples, groups, n_clusters, settings, rng)
         kept = labels >= 0
         labels[kept] = relabel_by_size(labels[kept])[0]

@@ -356,9 +356,8 @@ class PRCut(
         graph : array-like or sparse matrix of shape (n_samples, n_samples), \
                 default=None
             A ready graph of the samples of X, weights >= 0, in place of that of
-            `affinity`; the latter still relates new samples to these, with weights in
-            the unit of the graph. Not within a cross-validation, which takes its rows
-            but not its columns.
+            `affinity`. Not within a cross-validation, which takes its rows but not its
+            columns.
         partial_labels : array-like of shape (n_samples,), default=None
             Integers, or strings in an object array; -1 where unknown. Samples of one
             label share a cluster, samples of two labels do not. Labels and links need

@@ -22,7 +22,9 @@ class Scaling:
 
     def __call__(self, X):
         """Return rows (n, d) scaled, a new array."""
-        return center(X, self.means, dtype=self.dtype) / self.dtype(self.scale)
+        centred = center(X, self.means, dtype=self.dtype)
+        centred /= self.dtype(self.scale)
+        return centred
 
 
 @dataclass(frozen=True)

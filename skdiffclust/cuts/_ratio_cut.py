@@ -401,20 +401,21 @@ def expected_cut_with_gradient(graph, degrees, assignments, *, divisors=None):
     )
     for decay, weight in nodes:
         # With e = 1 - decay: F = prod(1 - p e), a = p (1 - e) / (1 - p e). Arrays (n,
-        # k) are reused: only three of them exist at a time.
+        # k) are reused: only three of them and one in passing exist at a time.
         inverse = 1.0 - assignments
         inverse += assignments * decay
         np.divide(1.0, inverse, out=inverse)
         product = weight * np.exp(-np.log(inverse).sum(axis=0))
         inside = assignments * decay
         inside *= inverse
-        linked = graph @ inside
-        cuts = np.einsum("ik,ik->k", inside, degrees[:, None] - linked)
+        outside = graph @ inside
+        np.subtract(degrees[:, None], outside, out=outside)
+        cuts = np.einsum("ik,ik->k", inside, outside)
         value += float(product @ cuts)
-        linked *= 2.0
-        np.subtract(degrees[:, None], linked, out=linked)
+        outside *= 2.0
+        outside -= degrees[:, None]
         derivative = np.multiply(decay, inverse, out=inside)
-        derivative *= linked
+        derivative *= outside
         derivative -= (1.0 - decay) * cuts
         inverse *= product
         inverse *= derivative

@@ -212,7 +212,8 @@ def test_new_samples_have_the_degrees_of_a_given_graph(
     X, new = rng.normal(size=(2, n_samples, 4))
     graph = Affinity(kind, 20, "euclidean", 1.0, "test").fit(X)
     affinity = Affinity(kind, 20, "euclidean", 1.0, "test")
-    affinity.relate(X, 5.0 * graph)
+    affinity.keep(X)
+    affinity.relate(5.0 * graph)
     degrees = affinity.scale * affinity.links(new if n_samples > 2 else X).sum(axis=1)
     # Of more than 1000 samples it is an estimate.
     assert degrees.mean() == pytest.approx(5.0 * graph.sum() / n_samples, rel=0.2)
@@ -223,5 +224,6 @@ def test_new_samples_have_the_degrees_of_a_given_graph(
 def test_links_to_a_graph_without_a_unit_keep_theirs(weight, far):
     X = np.array([[0.0], [far], [2 * far], [3 * far]])
     affinity = Affinity("rbf", 20, "euclidean", 1.0, "test")
-    affinity.relate(X, sp.csr_array(weight * (1.0 - np.eye(4))))
+    affinity.keep(X)
+    affinity.relate(sp.csr_array(weight * (1.0 - np.eye(4))))
     assert 0.0 < affinity.scale < np.inf
