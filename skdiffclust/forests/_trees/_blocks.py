@@ -66,10 +66,8 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
     """Compute the Euclidean minimum spanning tree of samples that do not fit in memory.
 
     The result is identical to that of :func:`minimum_spanning_tree`. The samples are
-    split into blocks. Tasks first compute the tree of each block. Then others search
-    each pair of blocks for shorter edges: a sample only searches within the length of
-    the edges that the trees have. The results are merged in pairs by Kruskal's
-    algorithm. Each task reads the blocks that it needs.
+    split into blocks, and each task computes the tree of a pair of blocks, which it
+    reads. The results are merged in pairs by Kruskal's algorithm.
 
     Parameters
     ----------
@@ -77,9 +75,9 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
         Samples. A :class:`numpy.memmap` in C order or a dask array is read within the
         tasks, block by block. For other arrays, the blocks are sent to the tasks.
     n_blocks : int or None, default=None
-        Number of blocks p, which gives p (p - 1) / 2 pairs to search. By default, it
-        is the smallest number for which two blocks of samples take at most 128 MiB and
-        there are two blocks per worker.
+        Number of blocks p, which gives p (p - 1) / 2 pairs. By default, it is the
+        smallest number for which two blocks of samples take at most 128 MiB and there
+        are two blocks per worker.
     n_jobs : int or None, default=None
         Number of workers, as in :class:`joblib.Parallel`, with any backend of
         :func:`joblib.parallel_config`. None means 1, which uses threads.
@@ -96,11 +94,12 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
 
     Notes
     -----
-    A task takes at most about as long as :func:`minimum_spanning_tree` on its samples,
-    and O(n d / p) memory. Equal samples are identified by 128-bit hashes. The calling
-    process does not hold the samples, but about 200 bytes per sample. To compute a
-    clustering from the tree, pass it to
-    :meth:`~skdiffclust.SpanningForestClustering.fit`.
+    A task takes as long as :func:`minimum_spanning_tree` on its samples, and O(n d / p)
+    memory. On one worker, p blocks take about p - 1 times as long as all samples at
+    once in few dimensions, and less in many. Equal samples are identified by 128-bit
+    hashes. The calling process does not hold the samples, but about 200 bytes per
+    sample, since the trees of p pairs at a time are merged. To compute a clustering
+    from the tree, pass it to :meth:`~skdiffclust.SpanningForestClustering.fit`.
 
     Examples
     --------
@@ -123,15 +122,15 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
         duplicates, kept = _equal_samples(np.concatenate([keys for _, keys in seen]))
         n_blocks = n_blocks or max(least, 2 * n_workers if n_workers > 1 else 1)
         blocks = [_block(X, rows) for rows in _split(kept, n_blocks)]
-        trees = parallel(delayed(_grow_within)(block) for block in blocks)
-        pairs = combinations(zip(blocks, trees, strict=True), 2)
-        found = parallel(delayed(_grow_between)(pair) for pair in pairs)
-        found += trees
-        found.append((duplicates, np.zeros(len(duplicates))))
-        while len(found) > 1:
-            found = parallel(
-                delayed(_merge)(found[i : i + 2]) for i in range(0, len(found), 2)
-            )
+        pairs = list(combinations(blocks, 2)) or [blocks]
+        found = [(duplicates, np.zeros(len(duplicates)))]
+        for start in range(0, len(pairs), len(blocks)):
+            some = pairs[start : start + len(blocks)]
+            found += parallel(delayed(_grow)(pair) for pair in some)
+            while len(found) > 1:
+                found = parallel(
+                    delayed(_merge)(found[i : i + 2]) for i in range(0, len(found), 2)
+                )
     edges, lengths = found[0]
     order = cut_order(edges, lengths)
     return SpanningTree(edges[order], np.sqrt(lengths[order]))
@@ -218,34 +217,18 @@ def _split(rows, n_blocks):
     return [block for block in blocks if len(block)]
 
 
-def _grow_within(block):
-    """Return the edges and squared lengths of the tree of the samples of a block."""
+def _grow(blocks):
+    """Return the edges and squared lengths of the tree of the samples of blocks."""
     from skdiffclust._threads import thread_count
     from skdiffclust.forests._trees._boruvka import boruvka
     from skdiffclust.forests._trees._prim import prim_on_points
 
-    points = _values(block)
+    points = np.concatenate([_values(block) for block in blocks])
+    rows = np.concatenate([block.rows for block in blocks])
     vertices = np.arange(len(points))
     found = boruvka(points, vertices, thread_count(None))
     edges, lengths = found or prim_on_points(points, vertices)
-    return block.rows[edges], lengths
-
-
-def _grow_between(pair):
-    """Return edges and squared lengths between two blocks that a tree may have.
-
-    Of each there are the `_Block` and the tree.
-    """
-    from skdiffclust._threads import thread_count
-    from skdiffclust.forests._trees._boruvka import edges_between
-
-    (first, (edges, lengths)), (second, (other_edges, other_lengths)) = pair
-    return edges_between(
-        [(_values(block), block.rows) for block in (first, second)],
-        np.concatenate([edges, other_edges]),
-        np.concatenate([lengths, other_lengths]),
-        thread_count(None),
-    )
+    return rows[edges], lengths
 
 
 def _merge(found):

@@ -23,7 +23,6 @@ from skdiffclust.forests._trees._kd_tree import (
     Tree,
     box_gap,
     build_tree,
-    leaves_for,
     push_children,
     tile_gaps,
     tile_lengths,
@@ -107,69 +106,6 @@ def boruvka(points, nodes, n_threads, norm=2):
     near = _nearest(tree, norm, _neighbors_to_find(points), n_threads)
     core = np.zeros(len(points))
     return _grow(tree, norm, near, core, nodes[tree.order], n_threads)
-
-
-def edges_between(blocks, edges, lengths, n_threads):
-    """Edges between two blocks of points that the tree of both has, by their trees.
-
-    Of each block there are the points (m, d) and their numbers (m,); `edges` (e, 2) and
-    squared `lengths` (e,) are those of the minimum spanning trees of both. Returns
-    edges (f, 2), i < j, and their squared lengths (f,).
-    """
-    sizes = [len(points) for points, _ in blocks]
-    n_leaves = leaves_for(max(sizes))
-    trees = [
-        build_tree(points, n_threads, numbers, n_leaves) for points, numbers in blocks
-    ]
-    tree = _joined(trees)
-    places = np.argsort(tree.order)
-    ends = places[np.searchsorted(tree.order, edges, sorter=places)]
-    near = _lists_of_edges(ends, lengths, len(places))
-    core = np.zeros(len(places))
-    vertices = np.arange(len(places))
-    edges, lengths = _grow(tree, 2, near, core, vertices, n_threads, is_split=True)
-    is_second = np.isin(edges, blocks[1][1])
-    is_between = is_second[:, 0] != is_second[:, 1]
-    return edges[is_between], lengths[is_between]
-
-
-def _joined(trees):
-    """Return the k-d tree whose root has two given ones, with as many leaves."""
-    first, second = trees
-    n_leaves = len(first.starts) - 1
-    boxes = np.zeros((4 * n_leaves, *first.boxes.shape[1:]))
-    level = 1
-    while level <= n_leaves:
-        for at, tree in ((2 * level, first), (3 * level, second)):
-            boxes[at : at + level] = tree.boxes[level : 2 * level]
-        level *= 2
-    widths = [tree.tiles.shape[2] for tree in trees]
-    tiles = np.full((2 * n_leaves, first.tiles.shape[1], max(widths)), np.inf)
-    tiles[:n_leaves, :, : widths[0]] = first.tiles
-    tiles[n_leaves:, :, : widths[1]] = second.tiles
-    return Tree(
-        np.concatenate([first.order, second.order]),
-        np.concatenate([first.points, second.points]),
-        np.concatenate([first.starts[:-1], second.starts + len(first.order)]),
-        boxes,
-        tiles,
-    )
-
-
-def _lists_of_edges(ends, lengths, n):
-    """Return lengths and positions (n, k) of edges at each position, the shortest."""
-    near = np.full((n, _N_NEIGHBORS), np.inf), np.full((n, _N_NEIGHBORS), -1, np.int32)
-    heads = ends.ravel()
-    tails = ends[:, ::-1].ravel()
-    both = np.repeat(lengths, 2)
-    order = np.lexsort((both, heads))
-    starts = np.searchsorted(heads[order], np.arange(n))
-    places = np.arange(len(order)) - starts[heads[order]]
-    order = order[places < _N_NEIGHBORS]
-    places = places[places < _N_NEIGHBORS]
-    near[0][heads[order], places] = both[order]
-    near[1][heads[order], places] = tails[order]
-    return near
 
 
 def rules_out(tree, norm):
@@ -296,16 +232,15 @@ def _find_long_cores(tree, norm, counts, min_samples, core):
         find_cores(offset, *near, counts, min_samples, core)
 
 
-def _grow(tree, norm, near, core, vertices, n_threads, *, is_split=False):
+def _grow(tree, norm, near, core, vertices, n_threads):
     """Edges and lengths of a tree, from the nearest rows of each position.
 
-    Positions of the same vertex (n,), ids 0 up, count as one. With `is_split`, edges
-    inside the children of the root are known, and only others are searched for.
+    Positions of the same vertex (n,), ids 0 up, count as one.
     """
     n_samples = len(tree.points)
     n_leaves = len(tree.starts) - 1
     distances, positions = near
-    reach = np.maximum(0.0 if is_split else distances[:, -1], core)
+    reach = np.maximum(distances[:, -1], core)
     if core.any():
         distances = np.maximum(distances, core[:, None])
         distances = np.maximum(distances, core[positions])
@@ -334,7 +269,7 @@ def _grow(tree, norm, near, core, vertices, n_threads, *, is_split=False):
         largest = np.argmax(sizes)
         run_chunks(renew, n_leaves, (tree, rows, best, largest), n_threads)
         _fill_inner_nodes(rows.uniform, _common)
-        asked = (tree, norm, is_split, rows, best, largest)
+        asked = (tree, norm, rows, best, largest)
         run_chunks(search_leaves, n_leaves, asked, n_threads)
         taken, numbers = merge_components(tree.order, rows, best, largest)
         edges.append(tree.order[np.column_stack([taken, rows.other[taken]])])
@@ -441,11 +376,8 @@ def renew(first, last, tree, rows, best, largest):
 
 
 @compiled(nogil=True)
-def search_leaves(first, last, tree, norm, is_split, rows, best, largest):
-    """Find the nearest row outside for the rows of a range of leaves that need one.
-
-    With `is_split`, only in the other child of the root.
-    """
+def search_leaves(first, last, tree, norm, rows, best, largest):
+    """Find the nearest row outside for the rows of a range of leaves that need one."""
     order = tree.order
     points = tree.points
     starts = tree.starts
@@ -480,11 +412,6 @@ def search_leaves(first, last, tree, norm, is_split, rows, best, largest):
                 radius = max(radius, limit)
         node = own
         climbed = own
-        if is_split:
-            while climbed > 3:
-                climbed >>= 1
-            node = climbed ^ 1
-            climbed = 1
         while n_wanted:
             stack[0] = node
             gaps[0] = box_gap(boxes, own, node, norm)

@@ -46,13 +46,10 @@ class Tree(NamedTuple):
     tiles: np.ndarray
 
 
-def build_tree(points, n_threads=1, numbers=None, n_leaves=None):
-    """Return the `Tree` of `points` (n, d). O(n d log n) time, O(n d) memory.
-
-    `numbers` (n,) are those of the rows in its `order`, by default from 0 up.
-    """
+def build_tree(points, n_threads=1):
+    """Return the `Tree` of `points` (n, d). O(n d log n) time, O(n d) memory."""
     n_samples, n_features = points.shape
-    n_leaves = n_leaves or leaves_for(n_samples)
+    n_leaves = 1 << int(-(-n_samples // _LEAF_SIZE) - 1).bit_length()
     order = np.arange(n_samples)
     spans = np.zeros((2 * n_leaves, 2), dtype=np.int64)
     spans[1, 1] = n_samples
@@ -72,13 +69,7 @@ def build_tree(points, n_threads=1, numbers=None, n_leaves=None):
     tiles = np.full((n_leaves, n_features, width), np.inf)
     for f in range(n_features):
         tiles[:, f][is_row] = points[:, f]
-    order = order if numbers is None else numbers[order]
     return Tree(order, points, starts, boxes, tiles)
-
-
-def leaves_for(n_samples):
-    """Return how many leaves a tree has, a power of two."""
-    return 1 << int(-(-n_samples // _LEAF_SIZE) - 1).bit_length()
 
 
 @compiled(nogil=True)
