@@ -77,15 +77,16 @@ def gemclus_path(X, n_clusters, mode, max_iter, name, multiplier, *, min_feature
     n_features, objectives = [], []
     _, value, gradients = loss_and_gradients(model, problem)
     while np.count_nonzero(weights.any(axis=1)) > min_features:
-        best, smallest, stalled = value, alpha * lasso.value(model), 0
+        penalised = lasso.at(alpha)
+        best, smallest, stalled = value, alpha * penalised.value(model), 0
         for _ in range(max_iter):
             for array, g, v in zip(model.arrays, gradients, velocities, strict=True):
                 v *= 0.9
                 v -= RATE * g
                 array += 0.9 * v - RATE * g
-            lasso.at(alpha).prox(model, RATE)
+            penalised.prox(model, RATE)
             _, value, gradients = loss_and_gradients(model, problem)
-            penalty = alpha * lasso.value(model)
+            penalty = alpha * penalised.value(model)
             stalled += 1
             if value > 1.01 * best or penalty < 0.99 * smallest:
                 best, smallest, stalled = value, penalty, 0
