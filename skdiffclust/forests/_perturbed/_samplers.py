@@ -211,20 +211,18 @@ class ConstrainedSampler:
         ends = tuple(problem.groups[end] for end in relation.ends)
         is_open = ends[0] != ends[1]
         is_open &= np.minimum(classes[ends[0]], classes[ends[1]]) < 0
-        wanted = _MOST_ABOVE * n
         is_linked = len(constraints.cannot) > 0
         if not is_linked:
-            lowest, floor = self._bounds(ends)
-            wanted = min(wanted, _MARGIN * np.count_nonzero(relation.weights >= lowest))
-            is_open &= relation.weights >= floor
+            is_open &= relation.weights >= self._floor(ends)
         self.kept = np.flatnonzero(is_open)
         self.ends = tuple(end[self.kept] for end in ends)
-        self.cuts = cuts_of(relation.weights[self.kept], wanted)
+        # After a short first chunk, most of the other edges join trees with classes.
+        self.cuts = cuts_of(relation.weights[self.kept], 2.0 * n)
         per_pair = _SECONDS_LINKED if is_linked else _SECONDS_LABELLED
         self.seconds = per_pair * n * (n + 60)
 
-    def _bounds(self, ends):
-        """Return the lightest edge that is taken without noise, and that can be."""
+    def _floor(self, ends):
+        """Return the weight below which no edge is taken in a noisy copy."""
         from skdiffclust.forests._perturbed._heaviest_forest import cuts_of, workspace
         from skdiffclust.forests._perturbed._sampling import join
 
@@ -233,7 +231,7 @@ class ConstrainedSampler:
         work = workspace(len(weights), self.relation.n_samples)
         cuts = cuts_of(weights, 2.0 * self.relation.n_samples)
         *_, lowest = join(weights, ends, self.rules[0], n_clusters, cuts, work)
-        return lowest, _floor(self.relation, lowest, self.noise)
+        return _floor(self.relation, lowest, self.noise)
 
     def sample(self, first, last):
         """Return forests, components and weights of some samples."""

@@ -14,8 +14,6 @@ from skdiffclust.forests._perturbed._heaviest_forest import (
 from skdiffclust.forests._perturbed._noise import draw_sample, noise_workspace
 from skdiffclust.forests._trees._union_find import find, number_components, singletons
 
-# More than any noisy weight.
-_HIGHEST = 1e300
 # Where n is a power of 2, the rows of a column would share one line of the cache.
 _PADDING = 8
 
@@ -128,7 +126,7 @@ def join(values, ends, rules, n_clusters, cuts, work):
     lists = who, following.copy(), first.copy(), last.copy(), counts.copy()
     edges = ends[0], ends[1], values, everyone
     missing = n_groups - n_clusters
-    above = _HIGHEST
+    above = np.inf
     lowest = np.inf
     for cut in cuts:
         if missing == 0:
