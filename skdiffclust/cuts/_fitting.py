@@ -1,7 +1,7 @@
 """The steps of PRCut.fit: labels to start from, model, training, fitted attributes."""
 
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from skdiffclust._devices import require_torch, resolve_device
 from skdiffclust._encoder import Encoder
 from skdiffclust._history import EpochLoop
 from skdiffclust._validation import hidden_widths
-from skdiffclust.cuts._graph import Samples, is_precomputed
+from skdiffclust.cuts._graph import is_precomputed
 from skdiffclust.cuts._predictors import EncoderPredictor, ModuleEncoder, Scaling
 from skdiffclust.cuts._ratio_cut import cut_of_labels, cuts_of
 from skdiffclust.cuts._training import (
@@ -43,29 +43,6 @@ _LEAST_PRIOR = 0.02
 _STREAM_EPOCHS = 10
 # Weight of a batch of a stream with averaging_rate="decreasing".
 _STREAM_RATE = 0.8
-
-
-@dataclass(frozen=True)
-class Data:
-    """What a model is trained on.
-
-    Attributes
-    ----------
-    samples : Samples
-    training_graph : csr_array of shape (n, n)
-        Graph with links and labels in its edges.
-    groups : cuts._partition.Groups
-        Its samples held keep the label that they started with.
-    labels : ndarray of shape (n,) or None
-        Labels to start from.
-    n_clusters : int
-    """
-
-    samples: Samples
-    training_graph: object
-    groups: object
-    labels: np.ndarray | None
-    n_clusters: int
 
 
 def make_settings(estimator, *, is_labelled):
@@ -96,26 +73,37 @@ def make_settings(estimator, *, is_labelled):
 
 
 class CutTraining:
-    """A model, fitted to labels if there are any, then trained on the cut."""
+    """A model, fitted to labels if there are any, then trained on the cut.
 
-    def __init__(self, data, settings, random_state):
-        self.data = data
+    Parameters
+    ----------
+    problem : cuts._partition.Problem
+    labels : ndarray of shape (n,) or None
+        Labels to start from, which held samples keep.
+    settings : Settings
+    random_state : RandomState instance
+    """
+
+    def __init__(self, problem, labels, settings, random_state):
+        self.samples, self.groups, self.n_clusters, _ = problem
+        self.first_labels = labels
         self.random_state = random_state
         encoder = settings.encoder
         self.kind = encoder if isinstance(encoder, str) else "module"
-        n_samples = data.training_graph.shape[0]
+        graph = self.samples.graph
+        n_samples = graph.shape[0]
         if self.kind == "free":
             settings = replace(settings, batch_size=n_samples)
         self.settings = settings
-        n_clusters = data.n_clusters
+        n_clusters = self.n_clusters
+        divisors = self.groups.divisors
         prior = np.full(n_clusters, 1.0 / n_clusters)
-        if data.labels is not None:
-            prior = np.bincount(data.labels, data.groups.divisors, minlength=n_clusters)
+        if labels is not None:
+            prior = np.bincount(labels, divisors, minlength=n_clusters)
             prior = prior / (prior.sum() or 1.0)
             prior = np.maximum(prior, _LEAST_PRIOR / n_clusters)
-        self.objective = CutObjective(
-            data.training_graph, settings, prior / prior.sum(), data.groups.divisors
-        )
+        prior = prior / prior.sum()
+        self.objective = CutObjective(graph, settings, prior, divisors)
         self.activation = settings.activation
         self.columns = np.arange(n_clusters)
         self.module = None
@@ -124,19 +112,19 @@ class CutTraining:
         if self.kind == "free":
             self.X = np.arange(n_samples)[:, None]
             self.model = FreeLogits(
-                n_samples, n_clusters, data.labels, settings.optimizer, random_state
+                n_samples, n_clusters, labels, settings.optimizer, random_state
             )
         elif self.kind == "module":
             from skdiffclust._torch import own_module
 
-            self.X = data.samples.rows
+            self.X = self.samples.rows
             self._set_module(
                 own_module(encoder, "'encoder' parameter of PRCut", "'mlp', 'linear'")
             )
             # Refuses outputs of another width, and values too large.
             self.model.logits(self.X)
         else:
-            rows = data.samples.rows
+            rows = self.samples.rows
             means = column_means(rows)
             centred = center(rows, means, dtype=rows.dtype.type)
             # Summed in float64 without a copy of the samples in it.
@@ -172,7 +160,7 @@ class CutTraining:
         self.module = module
         self.model = ModuleModel(
             module,
-            self.data.n_clusters,
+            self.n_clusters,
             self.settings.optimizer,
             self.settings.weight_decay,
             self.settings.device,
@@ -180,7 +168,7 @@ class CutTraining:
 
     def run(self, loop, checkpoint=None):
         """Fit the labels, then run the epochs, or continue from a checkpoint."""
-        labels = self.data.labels
+        labels = self.first_labels
         resumed = checkpoint is not None and checkpoint.load(loop, self)
         if labels is not None and not resumed and self.kind != "free":
             fit_labels(
@@ -241,9 +229,9 @@ class CutTraining:
         """
         assignments = softmax(self.model.logits(self.X))
         value, balance = self.objective.start_epoch(assignments)
-        graph = self.data.samples.graph
-        divisors = self.data.groups.divisors
-        n_clusters = self.data.n_clusters
+        graph = self.samples.graph
+        divisors = self.groups.divisors
+        n_clusters = self.n_clusters
         labels = assignments.argmax(axis=1)
         cut = cut_of_labels(graph, labels, n_clusters, divisors)
         n_used = len(np.unique(labels))
@@ -265,9 +253,9 @@ class CutTraining:
 
         In a stream the clusters keep the order that they have.
         """
-        rows = self.data.samples.rows
-        graph = self.data.samples.graph
-        held = self.data.groups.held
+        rows = self.samples.rows
+        graph = self.samples.graph
+        held = self.groups.held
         is_stream = self.objective.past is not None
         predictor = None
         if self.kind == "free":
@@ -275,7 +263,7 @@ class CutTraining:
         else:
             predictor = self._predictor(state, self.columns)
             labels = predictor.labels(rows)
-        labels = np.where(held, self.data.labels, labels) if held.any() else labels
+        labels = np.where(held, self.first_labels, labels) if held.any() else labels
         if not is_stream:
             order = order_by_size(labels, len(self.columns))
             labels = np.argsort(order)[labels]
@@ -307,7 +295,7 @@ class CutTraining:
             # The outputs of the module are in the order that it gave them.
             proportions = proportions[np.argsort(self.columns)]
         else:
-            self.X = self.scaling(self.data.samples.rows)
+            self.X = self.scaling(self.samples.rows)
             self.activation = predictor.encoder.activation
             self._set_encoder(predictor.encoder)
         self.objective.past = proportions
@@ -331,7 +319,7 @@ class CutTraining:
         return EncoderPredictor(encoder.permute_outputs(order), self.scaling)
 
 
-def continue_training(estimator, data, random_state):
+def continue_training(estimator, problem, random_state):
     """Return the attributes after some epochs on the samples of a stream."""
     begun = estimator._proportions
     if estimator.n_clusters not in (len(begun), "auto") or (
@@ -345,7 +333,7 @@ def continue_training(estimator, data, random_state):
     n_epochs = 1 + _STREAM_EPOCHS  # the first takes no step
     settings = make_settings(estimator, is_labelled=False)
     settings = replace(settings, max_iter=n_epochs, device=estimator.device_)
-    run = CutTraining(data, settings, random_state)
+    run = CutTraining(problem, None, settings, random_state)
     run.continue_from(estimator._predictor, begun)
     loop = EpochLoop(
         type(estimator).__name__,
@@ -371,15 +359,16 @@ def make_checkpoint(estimator, training, folder, *, resume):
     A resumed fit gives the same bits as an uninterrupted one. The labels that it starts
     from are computed again, and compared; they are not fitted again.
     """
-    data = training.data
-    rows = data.samples.rows
+    rows = training.samples.rows
+    graph = training.samples.graph
     arrays = {
         "X": rows,
-        "graph": data.training_graph.data,
-        "columns of the graph": data.training_graph.indices,
-        "rows of the graph": data.training_graph.indptr,
-        "divisors": data.groups.divisors,
-        "labels": data.labels,
+        "graph": graph.data,
+        "columns of the graph": graph.indices,
+        "rows of the graph": graph.indptr,
+        "divisors": training.groups.divisors,
+        "held": training.groups.held,
+        "labels": training.first_labels,
     }
     for name, array in training.state().items():
         arrays[f"first {name}"] = array

@@ -1,11 +1,10 @@
-"""Links between samples as nodes of a graph and as its edges."""
+"""Links between samples as nodes of a graph, and pairs of nodes to separate."""
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from skdiffclust._constraints import number_by_first_row
-from skdiffclust.cuts._ratio_cut import check_graph
 
 
 def link_groups(equal, constraints):
@@ -46,25 +45,3 @@ def pairs_apart(constraints):
     first, second = np.triu_indices(len(owners), 1)
     of_classes = np.column_stack([owners[first], owners[second]])
     return np.concatenate([constraints.cannot, of_classes])
-
-
-def add_constraints(graph, constraints, owner):
-    """Return graph (n, n) with the links in its edges.
-
-    Each class and each group of linked samples is joined in a chain, by the graph's
-    largest weight; samples that must be separated lose their edge.
-    """
-    groups = constraints.groups
-    order = np.argsort(groups, kind="stable")
-    linked = groups[order[1:]] == groups[order[:-1]]
-    ends = order[:-1][linked], order[1:][linked]
-    weight = graph.data.max(initial=0.0) or 1.0
-    chain = sp.coo_array((np.full(len(ends[0]), weight), ends), shape=graph.shape)
-    edges = sp.coo_array(graph + chain + chain.T)
-    first = np.minimum(groups[edges.row], groups[edges.col]).astype(np.int64)
-    last = np.maximum(groups[edges.row], groups[edges.col])
-    pairs = pairs_apart(constraints) @ [constraints.n_groups, 1]
-    kept = ~np.isin(first * constraints.n_groups + last, pairs)
-    where = edges.row[kept], edges.col[kept]
-    joined = sp.coo_array((edges.data[kept], where), shape=graph.shape)
-    return check_graph(joined, caller=owner)

@@ -27,7 +27,6 @@ from skdiffclust._encoder import ACTIVATIONS
 from skdiffclust._history import Training, keep_state_on_error
 from skdiffclust.cuts._fitting import (
     CutTraining,
-    Data,
     check_init,
     continue_training,
     make_checkpoint,
@@ -39,7 +38,6 @@ from skdiffclust.cuts._graph_cut import (
     GRAPH_CONSTRAINTS,
     modularity_score,
 )
-from skdiffclust.cuts._links import add_constraints
 from skdiffclust.cuts._ratio_cut import cuts_of
 
 # Consecutive epochs without progress that end the training.
@@ -219,8 +217,8 @@ class PRCut(
 
     Samples with given labels or links (`partial_labels`, `must_link`, `cannot_link`)
     keep the label that the search gave them, also where the encoder would predict
-    another; it is trained on the graph with the links as edges. Training samples are
-    not kept, but `affinity_matrix_` shows which samples were close to each other.
+    another. Training samples are not kept, but `affinity_matrix_` shows which samples
+    were close to each other.
 
     While it trains a module, a fit seeds the global random streams of torch, from which
     its dropout draws, and restores them at the end; a lock makes concurrent fits of
@@ -413,18 +411,12 @@ class PRCut(
         problem = read_problem(self, searching, X, graph, sample_weight, links, rng)
         samples, groups, n_clusters, self.cut_curve_ = problem
         labels = self._first_labels(samples, groups, n_clusters, searching, rng)
-        training_graph = samples.graph
-        if groups.constraints is not None:
-            if not self._begins_with("graph_cut"):
-                raise ValueError(
-                    "The 'partial_labels', 'must_link' and 'cannot_link' parameters of "
-                    "PRCut.fit need init='graph_cut', which satisfies them. Got "
-                    f"{self.init!r} instead."
-                )
-            training_graph = add_constraints(
-                training_graph, groups.constraints, "PRCut"
+        if groups.constraints is not None and not self._begins_with("graph_cut"):
+            raise ValueError(
+                "The 'partial_labels', 'must_link' and 'cannot_link' parameters of "
+                "PRCut.fit need init='graph_cut', which satisfies them. Got "
+                f"{self.init!r} instead."
             )
-        data = Data(samples, training_graph, groups, labels, n_clusters)
         settings = make_settings(self, is_labelled=labels is not None)
         n_init = 1
         if labels is None:
@@ -447,7 +439,7 @@ class PRCut(
         runs = []
         with torch_streams(settings.encoder, settings.device, rng):
             for loop in training:
-                run = CutTraining(data, settings, rng)
+                run = CutTraining(problem, labels, settings, rng)
                 runs.append(run)
                 left = None
                 if checkpoint is not None:
@@ -537,15 +529,15 @@ class PRCut(
         """
         if getattr(self, "_predictor", None) is None:
             return self.fit(X, y, graph=graph)
-        from skdiffclust.cuts._partition import group_samples
+        from skdiffclust.cuts._partition import Problem, group_samples
 
         samples = read_samples(self, X, graph, reset=False)
         groups = group_samples(samples, None, None, normalized=self.cut == "normalized")
         n_clusters = len(self._proportions)
-        data = Data(samples, samples.graph, groups, None, n_clusters)
+        problem = Problem(samples, groups, n_clusters, None)
         rng = check_random_state(self.random_state)
         with torch_streams(self.encoder, self.device_, rng):
-            attributes = continue_training(self, data, rng)
+            attributes = continue_training(self, problem, rng)
         for name, value in attributes.items():
             setattr(self, name, value)
         return self

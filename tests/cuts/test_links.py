@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
@@ -12,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 from skdiffclust import GraphCutClustering, PRCut
 from skdiffclust._constraints import as_constraints
 from skdiffclust.cuts import ratio_cut
-from skdiffclust.cuts._links import add_constraints, link_groups
+from skdiffclust.cuts._links import link_groups
 from skdiffclust.cuts._local_search import as_level, local_search
 from skdiffclust.cuts._ratio_cut import check_graph
 
@@ -195,31 +194,3 @@ def test_constraints_need_the_labels_of_a_search(global_random_seed):
     for init in ("random", "spectral", y):
         with pytest.raises(ValueError, match="need init='graph_cut'"):
             PRCut(3, init=init).fit(X, partial_labels=y)
-
-
-def test_the_graph_of_training_has_the_links():
-    graph = check_graph(np.ones((6, 6)) * 2.0, caller="test")
-    constraints = as_constraints(6, must_link=[[0, 1]], cannot_link=[[1, 2], [4, 5]])
-    joined = add_constraints(graph, constraints, "test").toarray()
-    expected = 2.0 * (np.ones((6, 6)) - np.eye(6))
-    expected[0, 1] = expected[1, 0] = 4.0
-    for i, j in ((0, 2), (1, 2), (4, 5)):
-        expected[i, j] = expected[j, i] = 0.0
-    np.testing.assert_array_equal(joined, expected)
-
-
-def test_labels_join_and_part():
-    graph = check_graph(np.ones((5, 5)) * 3.0, caller="test")
-    constraints = as_constraints(5, partial_labels=[0, 0, 1, -1, 1])
-    joined = add_constraints(graph, constraints, "test").toarray()
-    expected = np.full((5, 5), 3.0)
-    np.fill_diagonal(expected, 0.0)
-    for i, j in ((0, 1), (2, 4)):
-        expected[i, j] = expected[j, i] = 6.0
-    for i in (0, 1):
-        for j in (2, 4):
-            expected[i, j] = expected[j, i] = 0.0
-    np.testing.assert_array_equal(joined, expected)
-    constraints = as_constraints(3, partial_labels=[0, 0, -1])
-    empty = add_constraints(sp.csr_array((3, 3)), constraints, "test")
-    assert empty[0, 1] == 1.0 and empty.nnz == 2
