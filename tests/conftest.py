@@ -70,8 +70,9 @@ def pytest_collection_modifyitems(config, items):
 
 
 def trains_in_torch(value):
-    """Whether a parameter of a test is an estimator that needs torch."""
-    return type(value).__name__ == "DeepClAM"
+    """Whether a parameter of a test is an estimator that needs torch, or its name."""
+    name = value if isinstance(value, str) else type(value).__name__
+    return name == "DeepClAM"
 
 
 def pytest_generate_tests(metafunc):

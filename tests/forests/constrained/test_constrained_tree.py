@@ -18,7 +18,8 @@ def sampled(similarity, known, k):
         similarity, k, noise_scale=0, constraints=known, return_connectivity=True
     )
     edges = np.column_stack(np.nonzero(np.triu(found.forest)))
-    return np.unique(found.connectivity, axis=0, return_inverse=True)[1], edges
+    labels = np.unique(found.connectivity, axis=0, return_inverse=True)[1]
+    return labels.ravel(), edges  # NumPy 2.0 returns (n, 1)
 
 
 def single(similarity, known, k):
