@@ -366,6 +366,7 @@ def test_dendrogram_is_that_of_the_cuts(moons):
         np.sort(display.linkage[:, 2])[::-1], forest.cut_scores_[: len(display.linkage)]
     )
     assert len(set(display.dendrogram_["leaves_color_list"])) == 3
+    assert forest.cut_scores_[1] > display.threshold > forest.cut_scores_[2]
 
 
 def _sizes_of(display):
@@ -383,6 +384,7 @@ def test_strips_of_a_condensed_tree(moons):
     sizes = np.append(len(X), tree.size[len(X) :])
     for path, size in zip(paths, sizes, strict=True):
         assert np.isclose(np.ptp(path.vertices[:, 0]), size)
+    assert paths[0].vertices[:, 0].min() == 0
     # A strip lies within the one that it parts from, below the length where it does.
     for row in range(len(X), len(tree.child)):
         own = paths[tree.child[row] - len(X)].vertices

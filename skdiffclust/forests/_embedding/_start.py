@@ -276,8 +276,8 @@ def principal_axes(X, n_directions):
             rmatvec=lambda u: X.T @ u.ravel() / unit - mean * u.sum(),
             dtype=np.float64,
         )
-        start = np.ones(min(n, d))
-        start[1::2] = -0.5
+        # Not constant: centred samples are orthogonal to that.
+        start = 1.0 + np.arange(min(n, d))
         _, roots, vectors = svds(centred, n_directions, v0=start)
         values = roots[::-1] ** 2
         directions = vectors[::-1].T

@@ -117,19 +117,17 @@ class CondensedTree:
         taken = is_leaf
         if method == "excess_of_mass":
             taken = _excess_of_mass(self.stability, above)
-        # The cluster taken that each one is a part of; parents come before.
+        # The first cluster taken that each one is a part of; parents come before.
         within = np.where(taken, np.arange(len(above)), -1)
-        for cluster in range(1, len(above)):
-            if within[above[cluster]] >= 0:
-                within[cluster] = within[above[cluster]]
-        own = within[self.parent[: self.n_samples] - self.n_samples]
-        numbers = np.cumsum(taken) - 1
-        labels = np.where(own >= 0, numbers[own], -1)
-        if not taken.any():
-            return labels
+        for cluster, parent in enumerate(above):
+            if within[parent] >= 0:
+                within[cluster] = within[parent]
+        labels = within[self.parent[: self.n_samples] - self.n_samples]
         known = labels >= 0
-        weights = self.size[: self.n_samples][known]
-        labels[known] = relabel_by_size(labels[known], weights)[0]
+        if known.any():
+            numbers = np.unique(labels[known], return_inverse=True)[1]
+            weights = self.size[: self.n_samples][known]
+            labels[known] = relabel_by_size(numbers, weights)[0]
         return labels
 
     def _parents_of_clusters(self):
@@ -138,20 +136,18 @@ class CondensedTree:
 
 
 def _excess_of_mass(stability, above):
-    """Mark the clusters (n_clusters,) whose sum of stabilities is largest."""
-    best = stability.copy()
+    """Mark the clusters (n_clusters,) that are worth more than those within them.
+
+    The first ones from the root down have the largest sum of stabilities.
+    """
     within = np.zeros(len(above))
     taken = np.ones(len(above), dtype=bool)
     for cluster in range(len(above) - 1, 0, -1):
         # Of equal sums the larger cluster is taken.
         taken[cluster] = not within[cluster] > stability[cluster]
-        best[cluster] = max(within[cluster], stability[cluster])
-        within[above[cluster]] += best[cluster]
+        within[above[cluster]] += max(within[cluster], stability[cluster])
     taken[0] = False
-    covered = np.zeros(len(above), dtype=bool)
-    for cluster in range(1, len(above)):
-        covered[cluster] = covered[above[cluster]] or taken[above[cluster]]
-    return taken & ~covered
+    return taken
 
 
 def condense(linkage, min_cluster_size, weights=None):

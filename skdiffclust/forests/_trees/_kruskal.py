@@ -7,8 +7,6 @@ from skdiffclust.forests._trees._union_find import find, singletons, union
 
 # Edges processed between two checks for an interruption: 0.1 to 0.2 s.
 _EDGES_PER_CHUNK = 2**21
-# Edges sorted at a time, per tree: two leave one large tree and few others.
-_SORTED = 2
 # Size of the sample of lengths from which the longest of these is estimated.
 _SAMPLE = 1001
 
@@ -18,34 +16,27 @@ def kruskal(first, second, lengths, nodes):
 
     Edges ``(first[e], second[e])`` with ``first < second`` are listed in lexicographic
     order; infinite ones are no edges. Rows with the same id in `nodes` (n,), ids 0 up,
-    count as one vertex. The first edge of every vertex, in the total order, is taken
-    before anything is sorted. Then the shortest edges are sorted and taken, and of the
-    others only those are sorted that still join two trees. O(m log m) time, O(m + n)
-    memory.
+    count as one vertex. The shortest edges, about as many as there are trees, are
+    sorted and taken, and of the others only those are kept that still join two trees,
+    again and again. O(m log m) time, O(m + n) memory.
     """
     n_vertices = int(nodes.max()) + 1
     edges = first, second, lengths
     trees = singletons(n_vertices), np.ones(n_vertices, dtype=np.int64)
     chosen = np.empty(min(n_vertices - 1, len(lengths)), dtype=np.int64)
-    nearest = np.full(n_vertices, -1)
-    shortest = np.full(n_vertices, np.inf)
-    for start in range(0, len(lengths), _EDGES_PER_CHUNK):
-        first_edges(start, start + _EDGES_PER_CHUNK, edges, nodes, nearest, shortest)
-    order = nearest[nearest >= 0]
     left = np.arange(len(lengths))
-    roots = nodes
     n_chosen = 0
     while n_chosen < len(chosen):
+        roots = roots_of(nodes, trees[0])
+        left = still_open(left, edges, roots)
+        if not len(left):
+            break
+        batch, left = _shortest(left, lengths, n_vertices - n_chosen)
+        order = batch[np.argsort(lengths[batch])]
+        break_ties(lengths, order)
         for start in range(0, len(order), _EDGES_PER_CHUNK):
             chunk = order[start : start + _EDGES_PER_CHUNK]
             n_chosen = take_edges(chunk, edges, roots, trees, chosen, n_chosen)
-        if not len(left):
-            break
-        roots = roots_of(nodes, trees[0])
-        left = still_open(left, edges, roots)
-        batch, left = _shortest(left, lengths, _SORTED * (n_vertices - n_chosen))
-        order = batch[np.argsort(lengths[batch])]
-        break_ties(lengths, order)
     return chosen[:n_chosen]
 
 
@@ -67,27 +58,6 @@ def _shortest(positions, lengths, n_shortest):
     sample = np.sort(lengths[positions[:: len(positions) // _SAMPLE + 1]])
     limit = sample[len(sample) * n_shortest // len(positions)]
     return part(positions, lengths, limit)
-
-
-@compiled(nogil=True)
-def first_edges(start, stop, edges, nodes, nearest, shortest):
-    """First edge in the total order at each vertex, among edges `start` to `stop`.
-
-    `nearest` (n_vertices,) becomes its position, `shortest` its length.
-    """
-    first, second, lengths = edges
-    for e in range(start, min(stop, len(lengths))):
-        one = nodes[first[e]]
-        other = nodes[second[e]]
-        if one == other:
-            continue
-        # Of equal lengths the one listed first precedes.
-        if lengths[e] < shortest[one]:
-            nearest[one] = e
-            shortest[one] = lengths[e]
-        if lengths[e] < shortest[other]:
-            nearest[other] = e
-            shortest[other] = lengths[e]
 
 
 @compiled(nogil=True)

@@ -113,4 +113,6 @@ def test_seed_uses_64_bits_and_only_the_given_stream():
     seeds = {int(draw_seed(np.random.RandomState(state))) for state in range(50)}
     assert len(seeds) == 50
     assert seeds == {int(draw_seed(state)) for state in range(50)}
-    assert max(seeds) > 2**60 and {seed % 2 for seed in seeds} == {0, 1}
+    assert max(seeds) > 2**60
+    for bit in (0, 32):
+        assert {seed >> bit & 1 for seed in seeds} == {0, 1}

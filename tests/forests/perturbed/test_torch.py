@@ -234,6 +234,9 @@ def test_similarity_is_standardised_and_passes_gradcheck(kind, global_random_see
         assert float((item**2).mean()) == pytest.approx(1)
         off = item[~torch.eye(6, dtype=bool)]
         assert item.diagonal().min() > off.max()
+    if kind != "cosine":
+        moved = standardized_similarity(rows + 1e4, kind)
+        torch.testing.assert_close(moved, similarity, rtol=0, atol=1e-10)
     rows.requires_grad_()
     assert torch.autograd.gradcheck(lambda x: standardized_similarity(x, kind), rows)
 
