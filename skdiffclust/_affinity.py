@@ -177,7 +177,7 @@ def kernel_matrix(X, Y=None, *, kernel="linear", kernel_params=None):
     is not centred.  "precomputed" with Y None checks the square matrix X.  With Y None
     the result is exactly symmetric. ValueError if the kernel gives NaN or infinity.
     """
-    if isinstance(kernel, str) and kernel == "precomputed":
+    if kernel == "precomputed":
         if Y is None:
             return check_precomputed(X, name="X", kind="kernel")
         return np.asarray(X, dtype=np.float64)
@@ -186,7 +186,7 @@ def kernel_matrix(X, Y=None, *, kernel="linear", kernel_params=None):
     X = np.asarray(X, dtype=np.float64)
     other = None if Y is None else np.asarray(Y, dtype=np.float64)
     check_dense_size(len(X), len(X) if other is None else len(other), **_KERNEL)
-    if isinstance(kernel, str) and kernel == "cosine":
+    if kernel == "cosine":
         refuse_zero_rows(X)
         if other is not None:
             refuse_zero_rows(other)
@@ -240,7 +240,7 @@ def _kernel_of_sparse(X, kernel, kernel_params):
         )
     n = X.shape[0]
     check_dense_size(n, n, **_KERNEL)
-    if isinstance(kernel, str) and kernel == "cosine":
+    if kernel == "cosine":
         refuse_zero_rows(X)
     values = _finite_kernel(X.astype(np.float64), None, kernel, kernel_params)
     _symmetrise_dense(values)

@@ -209,12 +209,11 @@ def complete_by_memories(
         mask=seen,
     )
     if metric == "cosine":
-        lengths = [
-            np.sqrt(np.square(np.where(seen, rows, 0.0)).sum(axis=1, keepdims=True))
-            for rows in (X, moved)
-        ]
-        moved *= np.where(lengths[1] > 0, lengths[0], 1.0) / np.where(
-            lengths[1] > 0, lengths[1], 1.0
+        length = np.linalg.norm(np.where(seen, X, 0.0), axis=1, keepdims=True)
+        recalled = np.linalg.norm(np.where(seen, moved, 0.0), axis=1, keepdims=True)
+        # Where seen entries are zeros, the length stays 1.
+        moved *= np.divide(
+            length, recalled, out=np.ones_like(moved[:, :1]), where=recalled > 0
         )
     return np.where(seen, X, moved).astype(X.dtype)
 

@@ -111,6 +111,8 @@ def test_unstable_labels_score_no_better_than_chance(blobs):
     X, _ = blobs
     # Noise draws anew each time: four standard errors of five resamples of 60 rows.
     assert stability_scorer(Noise().fit(X), X) == pytest.approx(0, abs=0.15)
+    nested = Nested(Noise(random_state=0)).fit(X)
+    assert stability_scorer(nested, X) == pytest.approx(0, abs=0.15)
 
 
 class Noise(ClusterMixin, BaseEstimator):
@@ -128,6 +130,20 @@ class Noise(ClusterMixin, BaseEstimator):
         # The bits of a row, weighed at random: nothing that a refit finds again.
         bits = np.floor(np.asarray(X)[:, :1] * 2.0 ** np.arange(64)) % 2
         return (bits @ self.coefs_ > self.coefs_.sum() / 2).astype(int)
+
+
+class Nested(ClusterMixin, BaseEstimator):
+    """Label rows by another clusterer."""
+
+    def __init__(self, clusterer):
+        self.clusterer = clusterer
+
+    def fit(self, X, y=None):
+        self.fitted_ = clone(self.clusterer).fit(X)
+        return self
+
+    def predict(self, X):
+        return self.fitted_.predict(X)
 
 
 def test_a_scorer_with_options_is_pickled(blobs, global_random_seed):
