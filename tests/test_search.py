@@ -114,6 +114,7 @@ def test_every_scorer_finds_the_blobs(estimator, blobs):
     assert adjusted_rand_score(y, search.predict(X)) == 1.0
 
 
+@pytest.mark.torch
 def test_a_search_over_an_encoder(blobs):
     X, y = blobs
     search = search_of(DEEP, candidates=[3], cv=2).fit(X)
