@@ -188,28 +188,12 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         relation = self._check_affinity(affinity, X)
         is_kernel = OBJECTIVES[self.objective].relation == "kernel"
         if relation is None:
-            points, _, relation = self._relation_to_score(X, None)
+            points, relation = self._relation_to_score(X)
         elif not is_kernel:
             relation = Matrix(-np.square(relation.matrix) / 2)
         if is_kernel or affinity is not None:
             points = relation.coordinates()
         return silhouette_of_means(points, labels)
-
-    def _objective_of(self, X, row_weights=None, affinity=None):
-        """Return the objective, without penalties, of the trained assignments of X.
-
-        The samples have weights (n,) that sum to one; None is the same for all.
-        """
-        assignments = softmax(self._logits(X))
-        X = self._validate(X, reset=False)
-        if row_weights is None:
-            row_weights = np.full(len(assignments), 1 / len(assignments), X.dtype)
-        units = Units()
-        relation = self._check_affinity(affinity, X)
-        if relation is None:
-            _, units, relation = self._relation_to_score(X, row_weights)
-        objective = OBJECTIVES[self.objective].with_gradient(self.mode)
-        return units.objective * objective(assignments, row_weights, relation)[0]
 
     def _logits(self, X):
         """Return the logits (n, k) of samples X."""
@@ -241,13 +225,9 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         """Return "ova" or "ovo"."""
         return mode_for(OBJECTIVES[self.objective].relation, self.mode)
 
-    def _relation_to_score(self, X, weights):
-        """Return samples X (n, d) centred, in Units, which follow, and their relation.
-
-        They have weights (n,) that sum to one; None is the same for all.
-        """
-        if weights is None:
-            weights = np.full(X.shape[0], 1 / X.shape[0], X.dtype)
+    def _relation_to_score(self, X):
+        """Return samples X (n, d) centred, in Units, and their relation."""
+        weights = np.full(X.shape[0], 1 / X.shape[0], X.dtype)
         degree = self._degree()
         rows = centered(X, self.means_)
         units = Units()
@@ -256,7 +236,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             units = Units.of_rows(rows, weights, degree)
             rows /= X.dtype.type(units.features)
         relation = self._relation(rows, X, units, getattr(self, "gamma_", None))
-        return rows, units, relation
+        return rows, relation
 
     def _relation(self, rows, X, units, gamma=None):
         """Return the relation between samples X (n, d).

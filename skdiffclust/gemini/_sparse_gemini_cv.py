@@ -132,9 +132,7 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
     results_ : dict of ndarray
         Results of all numbers of clusters: "n_clusters", the penalty "alpha" of the
         chosen step, the most stable penalty "stable_alpha", and at the latter
-        "cluster_stability", "support_stability" and "held_out_objective".
-    held_out_objective_ : ndarray of shape (n_alphas,)
-        Mean objective on the samples that are not in the subset.
+        "cluster_stability" and "support_stability".
     false_selections_ : ndarray of shape (n_alphas,)
         q² / ((2 selection_threshold - 1) n_features), where q is the mean number of
         features selected in a subset. Under the assumptions of [1]_, it bounds the
@@ -276,10 +274,9 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples in the paths, the held-out objective and the
-            stability of clusters. Samples of weight 0 are not drawn. A sample of weight
-            2 is not equivalent to two equal samples, which may be drawn into different
-            subsets.
+            Weights of the samples in the paths and the stability of clusters. Samples
+            of weight 0 are not drawn. A sample of weight 2 is not equivalent to two
+            equal samples, which may be drawn into different subsets.
         affinity : array-like of shape (n_samples, n_samples), default=None
             Kernel or distances between the samples; see :meth:`GEMINI.fit`.
         partial_labels : array-like of shape (n_samples,), default=None
@@ -584,7 +581,6 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         self.cluster_stability_ = best.cluster_stability
         self.support_stability_ = best.support_stability
         self.selection_probabilities_ = best.probabilities
-        self.held_out_objective_ = best.held_out
         self.path_ = best.path
         rows = [each.to_row() for each in candidates]
         self.results_ = {
@@ -671,7 +667,6 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
                 "labels": np.zeros((len(zeros), n_samples), dtype=np.int64),
                 "supports": np.zeros((len(zeros), n_features), dtype=bool),
                 "objectives": zeros,
-                "held_out": zeros,
             },
             state={"candidate": 0},
             n_values={"labels": max(each.n_clusters for each in candidates)},
@@ -730,12 +725,11 @@ class Outcome:
     labels: np.ndarray  # (a, n), of all samples
     supports: np.ndarray  # (a, d)
     objectives: np.ndarray  # (a,)
-    held_out: np.ndarray  # (a,), of the samples that are not in the subset
     loops: list = field(default_factory=list)
 
     def to_record(self):
         """Return the arrays by name, for a checkpoint."""
-        names = "labels", "supports", "objectives", "held_out"
+        names = "labels", "supports", "objectives"
         return {name: getattr(self, name) for name in names}
 
 
@@ -759,7 +753,6 @@ class Candidate:
         self.cluster_stability = cluster_stability(labels, weights)
         self.support_stability = support_stability(supports)
         self.probabilities = supports.mean(axis=0)
-        self.held_out = np.mean([outcome.held_out for outcome in self.found], axis=0)
         path = self.path
         counts = np.array([len(np.unique(each)) for each in path.labels])
         is_whole = (counts >= counts[0]) & (path.n_features > 0)
@@ -789,7 +782,6 @@ class Candidate:
             "stable_alpha": self.stable_alpha,
             "cluster_stability": self.cluster_stability[self.step],
             "support_stability": self.support_stability[self.step],
-            "held_out_objective": self.held_out[self.step],
         }
 
 
@@ -807,23 +799,10 @@ def resample(sparse, data, rows, seed, alphas):
         alpha_multiplier=ratio ** (1 / n_steps),
         min_features=1,
     )
-    X = data.X
-    left = np.setdiff1d(np.flatnonzero(data.weights > 0), rows)
-    shares = data.weights[left] / data.weights[left].sum()
-    outside = None if data.affinity is None else data.affinity[np.ix_(left, left)]
     steps = np.searchsorted(path.alphas, alphas * (1 + 1e-9), side="right") - 1
-    labels = []
-    held_out = []
-    for step in steps:
-        fitted = path.select(alpha=path.alphas[step])
-        labels.append(fitted.predict(X))
-        held_out.append(fitted._objective_of(X[left], shares, outside))
+    labels = [path.select(alpha=path.alphas[i]).predict(data.X) for i in steps]
     return Outcome(
-        np.array(labels),
-        path.supports[steps],
-        path.objectives[steps],
-        np.array(held_out, dtype=np.float64),
-        loops,
+        np.array(labels), path.supports[steps], path.objectives[steps], loops
     )
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from skdiffclust._assignments import softmax
+from skdiffclust.gemini import gemini_score
 
 
 def trained(model, X):
@@ -14,4 +15,14 @@ def trained(model, X):
 
 def objective_of(model, X, affinity=None):
     """Return the objective of the trained assignments of X."""
-    return model._objective_of(X, affinity=affinity)
+    assignments = softmax(model._logits(X))
+    params = {
+        name: getattr(model, name)
+        for name in ("objective", "mode", "kernel", "metric", "kernel_params")
+    }
+    params["gamma"] = getattr(model, "gamma_", model.gamma)
+    if affinity is not None:
+        X = affinity
+        name = {"mmd": "kernel", "wasserstein": "metric"}[model.objective]
+        params[name] = "precomputed"
+    return gemini_score(assignments, X, **params)
