@@ -30,6 +30,15 @@ _PROBE = 256  # samples of the smaller of the two fits that a prediction is made
 _FEWEST = 50  # samples: a fit to fewer is not compared
 _LEVEL = 0.1  # of the test for structure
 _TRIVIAL = 0.95  # a larger share of the samples in one cluster is no division
+_BY_CLUSTERER = (
+    "labels",
+    "n_fitted",
+    "fit_seconds",
+    "stability",
+    "null_stability",
+    "null_largest",
+    "messages",
+)
 _SILHOUETTE = 2000  # samples that the silhouette is computed on, at most
 
 
@@ -341,21 +350,18 @@ def compare_clusterers(
             )
         except Exception as error:  # a clusterer may raise anything
             left_out[name] = f"{type(error).__name__}: {error}"
-    names = tuple(results)
-    labels = {name: results[name].labels for name in names}
+    by_field = {
+        field: {name: result[field] for name, result in results.items()}
+        for field in _BY_CLUSTERER
+    }
+    labels = by_field["labels"]
     return ClustererComparison(
-        names=names,
-        labels=labels,
-        n_clusters={name: len(_sizes(labels[name])) for name in names},
-        n_fitted={name: results[name].n_fitted for name in names},
-        fit_seconds={name: results[name].seconds for name in names},
-        stability={name: results[name].stability for name in names},
-        null_stability={name: results[name].null_stability for name in names},
-        null_largest={name: results[name].null_largest for name in names},
+        names=tuple(results),
+        **by_field,
+        n_clusters={name: len(_sizes(labels[name])) for name in results},
         reference="gaussian" if _as_numbers(X) is not None else "permuted columns",
         scores=_scores(X, labels, order),
         agreement=_agreement(labels),
-        messages={name: results[name].messages for name in names},
         left_out=left_out,
     )
 
@@ -367,19 +373,6 @@ class _Fit:
     model: object
     labels: np.ndarray
     seconds: float
-    messages: tuple
-
-
-@dataclass(frozen=True)
-class _Result:
-    """Results of one clusterer."""
-
-    labels: np.ndarray
-    n_fitted: int
-    seconds: float
-    stability: np.ndarray
-    null_stability: np.ndarray
-    null_largest: np.ndarray
     messages: tuple
 
 
@@ -481,7 +474,10 @@ def _n_references(n_resamples):
 
 
 def _run(estimator, X, chosen, n_resamples, n_jobs, subset_seed, null_seed):
-    """Fit a clusterer to the chosen samples, to subsets, and to reference data."""
+    """Fit a clusterer to the chosen samples, to subsets, and to reference data.
+
+    Returns its entry of each dict `_BY_CLUSTERER` of a `ClustererComparison`.
+    """
     n_samples = num_samples(X)
     part = X if len(chosen) == n_samples else safe_indexing(X, chosen)
     rng = np.random.RandomState(subset_seed)
@@ -507,15 +503,15 @@ def _run(estimator, X, chosen, n_resamples, n_jobs, subset_seed, null_seed):
         if hasattr(whole.model, "predict"):
             everywhere = np.asarray(whole.model.predict(X)).astype(np.int64)
         everywhere[chosen] = labels
-    return _Result(
-        labels=everywhere,
-        n_fitted=len(chosen),
-        seconds=whole.seconds,
-        stability=np.array(stability),
-        null_stability=null_stability,
-        null_largest=null_largest,
-        messages=whole.messages,
-    )
+    return {
+        "labels": everywhere,
+        "n_fitted": len(chosen),
+        "fit_seconds": whole.seconds,
+        "stability": np.array(stability),
+        "null_stability": null_stability,
+        "null_largest": null_largest,
+        "messages": whole.messages,
+    }
 
 
 def _stability(estimator, X, labels, rows):

@@ -5,7 +5,6 @@ import numpy as np
 from skdiffclust._batches import mini_batches
 from skdiffclust._kmeans import nearest_center, on_sphere
 from skdiffclust._optimisers import Adam
-from skdiffclust.memories._masking import mask_groups
 from skdiffclust.memories._scaling import dense
 from skdiffclust.memories._training import completion_with_gradient
 
@@ -39,6 +38,31 @@ class Plateau:
             self._n_stalled -= self._patience
             self.learning_rate *= _SLOWER
         return self.learning_rate < _SLOWEST * self._first_rate
+
+
+def mask_groups(n_rows, n_features, mask_probability, random_state):
+    """Return an order of the features (d,) and groups (rows, features) of slices.
+
+    Each of ``round(1 / mask_probability)`` groups has one block of features hidden, so
+    that among their samples every feature is hidden equally often; with fewer samples
+    than blocks, random blocks are used. The other half of the samples are recalled
+    whole (eq. 8), as in two of three epochs of the published code: training on masked
+    samples only is worse than k-means if features do not predict each other. A single
+    feature is never hidden. The samples of a batch are in random order already.
+    """
+    order = random_state.permutation(n_features)
+    n_groups = max(2, round(1.0 / mask_probability))
+    blocks = []
+    if n_features > 1:
+        parts = np.array_split(np.arange(n_features), min(n_groups, n_features))
+        blocks = [slice(int(part[0]), int(part[-1]) + 1) for part in parts]
+    whole = round(n_rows * (1.0 - 0.5 * len(blocks) / n_groups))
+    groups = [(slice(0, whole), slice(0, 0))] if whole else []
+    edges = np.linspace(whole, n_rows, len(blocks) + 1).round().astype(int).tolist()
+    for i, block in enumerate(random_state.permutation(len(blocks))):
+        if edges[i] < edges[i + 1]:
+            groups.append((slice(edges[i], edges[i + 1]), blocks[block]))
+    return order, groups
 
 
 class Descent:
@@ -96,9 +120,16 @@ class Descent:
             gradient = np.empty_like(self.memories)
             gradient[:, :, order] = found.gradient
             mean = Z.shape[1] / found.n_scored
-            self._move_memories(gradient * mean)
+            of_memories, of_weights = self._optimisers
+            of_memories.learning_rate = self.learning_rate * self._size
+            of_memories.step([self.memories], [gradient * mean])
+            if self._is_spherical:
+                self.memories = on_sphere(self.memories)
             if self._learn_weights:
-                self._move_log_weights(found.weight_gradient * mean)
+                of_weights.learning_rate = self.learning_rate
+                of_weights.step([self.log_weights], [found.weight_gradient * mean])
+                # Only their differences matter.
+                self.log_weights -= self.log_weights.mean(axis=1, keepdims=True)
             loss += found.loss
             n_scored += found.n_scored
             attracted += found.attracted
@@ -121,22 +152,6 @@ class Descent:
             sample_weight=weight,
         )
         return found, order
-
-    def _move_memories(self, gradient):
-        """Take one step of Adam in the memories (r, k, d)."""
-        optimiser = self._optimisers[0]
-        optimiser.learning_rate = self.learning_rate * self._size
-        optimiser.step([self.memories], [gradient])
-        if self._is_spherical:
-            self.memories = on_sphere(self.memories)
-
-    def _move_log_weights(self, gradient):
-        """Take one step of Adam in the log weights (r, k)."""
-        optimiser = self._optimisers[1]
-        optimiser.learning_rate = self.learning_rate
-        optimiser.step([self.log_weights], [gradient])
-        # Only their differences matter.
-        self.log_weights -= self.log_weights.mean(axis=1, keepdims=True)
 
     def _relocate_empty(self, attracted, Z, weight):
         """Move memories that attracted no sample to the farthest samples of Z.
