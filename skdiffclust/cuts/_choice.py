@@ -4,13 +4,12 @@ import warnings
 
 import numpy as np
 
-from skdiffclust.cuts._local_search import CLIMBS, UNBOUNDED, local_search, rank
+from skdiffclust.cuts._local_search import UNBOUNDED, local_search, rank
 from skdiffclust.cuts._multilevel import (
-    NestedStarts,
     coarsen,
-    combine_all,
     labels_of_merges,
     merge,
+    search,
 )
 from skdiffclust.cuts._ratio_cut import cut_of_labels, modularity
 from skdiffclust.cuts._starts import combine_parts
@@ -19,9 +18,9 @@ from skdiffclust.cuts._starts import combine_parts
 # tried up to twice that of the largest modularity, and one more, which is cut.
 FIRST = 15
 _NODES_PER_CLUSTER = 3
-_N_STARTS = 3
-# On graphs of more edges, the numbers do without sequences of moves.
-_FEW_EDGES = 10_000
+# Starts for each number, of which all see at most so many edges, but for the first.
+_MOST_STARTS = 3
+_SEARCHED_EDGES = 1_000_000
 # Added to cuts in denominators of bends, because a cut of 0 has no relative change.
 _OFFSET = 0.2
 # A number after which the cut increases this many times as much as before needs no
@@ -43,15 +42,13 @@ def cut_curve(nodes, least, bounds_of, finish, random_state):
     clusters. ``finish(labels, number, bounds)`` brings labels of the nodes, which have
     no small parts, within the bounds.
 
-    One coarsening and one order of merges serve all numbers of clusters, as do the
-    partitions into one more: after two of its clusters are merged, each is another
-    start for the next smaller number.
+    After two of its clusters are merged, the partition into one more is another start
+    for each number.
     """
     level = nodes.level
-    climbs = CLIMBS if nodes.graph.nnz <= 2 * _FEW_EDGES else 0
-    starts = [NestedStarts(level, random_state) for _ in range(_N_STARTS)]
-    most = min(level.n // _NODES_PER_CLUSTER, *(start.n_most for start in starts))
-    most = max(most, least)
+    n_edges = max(nodes.graph.nnz // 2, 1)
+    n_starts = int(np.clip(_SEARCHED_EDGES // n_edges, 1, _MOST_STARTS))
+    most = max(level.n // _NODES_PER_CLUSTER, least)
     last = min(max(FIRST, least), most)
     found = []
     modularities = []
@@ -60,12 +57,8 @@ def cut_curve(nodes, least, bounds_of, finish, random_state):
         low, high = bounds_of(nodes.sizes, number)
         if found and (low > nodes.sizes.sum() / number or high < nodes.sizes.max()):
             break
-        candidates = [start.labels(number) for start in starts]
-        found.append(
-            combine_all(level, candidates, number, random_state, climbs=climbs).astype(
-                np.int32
-            )
-        )
+        labels = search(level, number, n_starts, random_state)
+        found.append(labels.astype(np.int32))
         modularities.append(modularity(nodes.graph, found[-1], nodes.degrees))
         if number == last:
             best = least + int(np.argmax(modularities))
@@ -74,7 +67,7 @@ def cut_curve(nodes, least, bounds_of, finish, random_state):
     for i in reversed(range(len(found) - 1)):
         pairs = merge(coarsen(level, found[i + 1], numbers[i + 1]), numbers[i])
         merged = labels_of_merges(pairs, numbers[i + 1])[found[i + 1]]
-        merged = local_search(level, merged, numbers[i], climbs=0)
+        merged = local_search(level, merged, numbers[i])
         found[i] = min(
             (found[i], merged),
             key=lambda labels, k=numbers[i]: rank(level, labels, k, UNBOUNDED),

@@ -145,8 +145,8 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         "random".
     n_init : int or "auto", default="auto"
         Number of searches, which are combined; with "spectral", of runs of k-means.
-        "auto" is 10; on graphs of up to ten thousand edges there are 20, and on those
-        of more than three million fewer, at least 2.
+        "auto" is 10; on graphs of less than a hundred thousand edges there are more, up
+        to 60, and on those of more than three million fewer, at least 2.
     random_state : int, RandomState instance or None, default=None
         Determines all random numbers.
 

@@ -12,20 +12,6 @@ _EDGES_PER_CHUNK = 2**23
 # A move must lower the cut by this, relative to it, so that rounding cannot cause a
 # cycle.
 _TOLERANCE = 1e-11
-# Rounds of sequences of moves; the largest graph for them, beyond which they take most
-# of the time and gain less than 1 %; and their largest length without a gain, where no
-# nodes must be separated, and where some must.
-CLIMBS = 2
-_CLIMBED = 5000
-_PATIENCE = 15
-_LONG_PATIENCE = 60
-# Nodes with more edges are not moved by sequences, of which none has more moves, or
-# more nodes to choose from.
-_MAX_DEGREE = 500
-_LONGEST = 4096
-_ROOM = 512
-# Sequences are tried from so many nodes in one kernel call.
-_SEEDS_PER_CHUNK = 512
 # Weight of a pair of nodes that must be separated, relative to the largest cut of all
 # clusters as one.
 _REPULSION = 1000.0
@@ -107,15 +93,13 @@ def as_level(graph, divisors=None, sizes=None, apart=()):
     return Level(graph.indptr, graph.indices, graph.data, degrees, divisors, sizes)
 
 
-def local_search(level, labels, n_clusters, bounds=UNBOUNDED, *, climbs=CLIMBS):
-    """Lower the cut of labels by moves of single nodes and by sequences of moves.
+def local_search(level, labels, n_clusters, bounds=UNBOUNDED):
+    """Lower the cut of labels by moves of single nodes.
 
     The nodes with neighbours in other clusters are moved to the best cluster among
     those of their neighbours (a node without edges: among all), then the neighbours of
-    those that moved, until no move lowers the cut. Then short sequences are tried, of
-    which the first moves may raise it. A cluster with one node keeps it. O(n_edges) a
-    pass of moves; sequences touch each node once and update the neighbours of its
-    neighbours.
+    those that moved, until no move lowers the cut. A cluster with one node keeps it.
+    O(n_edges) a pass.
 
     Parameters
     ----------
@@ -126,8 +110,6 @@ def local_search(level, labels, n_clusters, bounds=UNBOUNDED, *, climbs=CLIMBS):
     bounds : (float, float)
         Least and largest size. Clusters outside of them are brought inside first, which
         may raise the cut.
-    climbs : int
-        Rounds of sequences.
 
     Returns
     -------
@@ -135,26 +117,31 @@ def local_search(level, labels, n_clusters, bounds=UNBOUNDED, *, climbs=CLIMBS):
         Labels that are not worse by `rank` than the given ones, if those are within the
         bounds.
     """
-    labels = np.array(labels, dtype=np.int64)
+    best = np.array(labels, dtype=np.int64)
+    limits = [bounds]
     if bounds != UNBOUNDED:
-        _repair(level, labels, n_clusters, bounds)
-    start = labels.copy()
-    clusters = sums_of(level, labels, n_clusters)
-    _settle(level, labels, clusters, bounds)
-    for _ in range(climbs if level.n <= _CLIMBED else 0):
-        if not _climb_from_all(level, labels, clusters, bounds):
-            break
-        _settle(level, labels, clusters, bounds)
-    return min(
-        (labels, start), key=lambda found: rank(level, found, n_clusters, bounds)
-    )
+        _repair(level, best, n_clusters, bounds)
+        # Beyond them by one node, so that nodes can be exchanged.
+        room = level.sizes.max()
+        limits.append((bounds[0] - room, bounds[1] + room))
+    for limit in limits:
+        labels = best.copy()
+        _settle(level, labels, sums_of(level, labels, n_clusters), limit)
+        if limit != bounds:
+            _repair(level, labels, n_clusters, bounds)
+        best = min(
+            (labels, best), key=lambda found: rank(level, found, n_clusters, bounds)
+        )
+    return best
 
 
 def rank(level, labels, n_clusters, bounds):
     """Return the key that labels (n,) are compared by: (excess of sizes, cut)."""
     clusters = sums_of(level, labels, n_clusters)
-    outside = _excess(clusters.totals, bounds)
-    if outside <= 1e-9 * clusters.totals.sum():
+    totals = clusters.totals
+    outside = np.maximum(totals - bounds[1], 0.0).sum()
+    outside += np.maximum(bounds[0] - totals, 0.0).sum()
+    if outside <= 1e-9 * totals.sum():
         outside = 0.0
     is_cut = clusters.cuts > 0
     cut = float((clusters.cuts[is_cut] / clusters.volumes[is_cut]).sum())
@@ -183,24 +170,6 @@ def _settle(level, labels, clusters, bounds):
             n_edges = (level.indptr[nodes + 1] - level.indptr[nodes]).sum()
             for part in np.array_split(nodes, 1 + n_edges // _EDGES_PER_CHUNK):
                 n_moved += move_nodes(level, labels, clusters, bounds, part, queued)
-
-
-def _climb_from_all(level, labels, clusters, bounds):
-    """Try sequences, in place, from every node of the boundary; return how many."""
-    seeds = np.flatnonzero(boundary(level, labels))
-    seeds = np.random.RandomState(len(seeds)).permutation(seeds)
-    locked = np.diff(level.indptr) > _MAX_DEGREE
-    # By one node, so that nodes can be exchanged.
-    largest = level.sizes.max()
-    loose = (bounds[0] - largest, bounds[1] + largest)
-    patience = _LONG_PATIENCE if level.data.min(initial=0.0) < 0.0 else _PATIENCE
-    n_better = 0
-    for start in range(0, len(seeds), _SEEDS_PER_CHUNK):
-        part = seeds[start : start + _SEEDS_PER_CHUNK]
-        n_better += climb(
-            level, labels, clusters, bounds, loose, patience, part, locked
-        )
-    return n_better
 
 
 def _repair(level, labels, n_clusters, bounds):
@@ -288,12 +257,12 @@ def _change_of(level, clusters, i, c, sign, into):
 
 
 @compiled(nogil=True)
-def best_move(level, labels, clusters, bounds, links, touched, i):
+def best_move(level, labels, clusters, bounds, links, touched, i, targets, near):
     """Return the best other cluster for node i, or -1, and the change of the cut.
 
-    Those of its neighbours are tried, or all for a node without any, and for one that
-    must be separated from another. links and touched (k,) are work space; links is zero
-    before and after.
+    The targets (m,) are tried; with `near` only those of its neighbours, unless it has
+    none, or must be separated from another node. links and touched (k,) are work space;
+    links is zero before and after.
     """
     a = labels[i]
     best = -1
@@ -301,18 +270,17 @@ def best_move(level, labels, clusters, bounds, links, touched, i):
     if clusters.counts[a] == 1:
         return best, best_change
     n_touched = 0
-    is_free = True
     for e in range(level.indptr[i], level.indptr[i + 1]):
         b = labels[level.indices[e]]
         if links[b] == 0.0:
             touched[n_touched] = b
             n_touched += 1
         links[b] += level.data[e]
-        is_free &= level.data[e] > 0.0
-    near_only = n_touched > 0 and is_free
+        near &= level.data[e] > 0.0
+    if near and n_touched > 0:
+        targets = touched[:n_touched]
     freed = _change_of(level, clusters, i, a, -1.0, links[a])
-    for t in range(n_touched if near_only else len(links)):
-        b = touched[t] if near_only else t
+    for b in targets:
         if b != a and _fits(clusters, bounds, a, b, level.sizes[i]):
             change = freed + _change_of(level, clusters, i, b, 1.0, links[b])
             if change < best_change:
@@ -355,10 +323,13 @@ def move_nodes(level, labels, clusters, bounds, nodes, queued):
     """
     links = np.zeros(len(clusters.cuts))
     touched = np.empty(len(clusters.cuts), np.int64)
+    every = np.arange(len(clusters.cuts))
     n_moved = 0
     for i in nodes:
         queued[i] = False
-        b, change = best_move(level, labels, clusters, bounds, links, touched, i)
+        b, change = best_move(
+            level, labels, clusters, bounds, links, touched, i, every, True
+        )
         if b < 0:
             continue
         a = labels[i]
@@ -373,112 +344,30 @@ def move_nodes(level, labels, clusters, bounds, nodes, queued):
 
 
 @compiled(nogil=True)
-def _excess(totals, bounds):
-    """Return by how much sizes (k,) are outside of their bounds, together."""
-    excess = 0.0
-    for total in totals:
-        excess += max(total - bounds[1], 0.0) + max(bounds[0] - total, 0.0)
-    return excess
-
-
-@compiled(nogil=True)
-def climb(level, labels, clusters, bounds, loose, patience, seeds, locked):
-    """Try short sequences of moves, of which the first may raise the cut.
-
-    From each seed (Fiduccia and Mattheyses, as in KaHIP's local search) the best move
-    among the seed and the neighbours of what was moved is made, again and again, until
-    `patience` moves have not lowered the cut; moves after the lowest cut are taken
-    back. On the way, sizes have the bounds `loose`. No node is moved twice, and none
-    that is locked (n,). Returns how many sequences lowered the cut.
-    """
-    excess = _excess(clusters.totals, bounds)
-    links = np.zeros(len(clusters.cuts))
-    touched = np.empty(len(clusters.cuts), np.int64)
-    listed = np.zeros(len(labels), np.bool_)
-    changes = np.empty(len(labels))
-    nodes = np.empty(_ROOM, np.int64)
-    moved = np.empty(_LONGEST, np.int64)
-    origin = np.empty(_LONGEST, np.int64)
-    total = 0.0
-    for b in range(len(links)):
-        total += _ratio(clusters.cuts[b], clusters.volumes[b])
-        excess += _TOLERANCE * clusters.totals[b]
-    n_better = 0
-    for seed in seeds:
-        if locked[seed]:
-            continue
-        nodes[0] = seed
-        listed[seed] = True
-        changes[seed] = 0.0
-        count = 1
-        current = 0.0
-        lowest = -_TOLERANCE * total
-        n_moves = 0
-        n_kept = 0
-        while count > 0 and n_moves < min(n_kept + patience, _LONGEST):
-            at = 0
-            for c in range(1, count):
-                if changes[nodes[c]] < changes[nodes[at]]:
-                    at = c
-            i = nodes[at]
-            count -= 1
-            nodes[at] = nodes[count]
-            listed[i] = False
-            b, change = best_move(level, labels, clusters, loose, links, touched, i)
-            if b < 0:
-                continue
-            moved[n_moves] = i
-            origin[n_moves] = labels[i]
-            n_moves += 1
-            apply_move(level, labels, clusters, i, b)
-            locked[i] = True
-            current += change
-            if current < lowest and _excess(clusters.totals, bounds) <= excess:
-                lowest = current
-                n_kept = n_moves
-            for e in range(level.indptr[i], level.indptr[i + 1]):
-                j = np.int64(level.indices[e])  # one compilation of `best_move`
-                if locked[j] or (count == _ROOM and not listed[j]):
-                    continue
-                changes[j] = best_move(
-                    level, labels, clusters, loose, links, touched, j
-                )[1]
-                if not listed[j] and changes[j] < np.inf:
-                    listed[j] = True
-                    nodes[count] = j
-                    count += 1
-        for c in range(count):
-            listed[nodes[c]] = False
-        for m in range(n_moves - 1, n_kept - 1, -1):
-            apply_move(level, labels, clusters, moved[m], origin[m])
-        n_better += n_kept > 0
-    return n_better
-
-
-@compiled(nogil=True)
 def cheapest_moves(level, labels, clusters, bounds, nodes, targets):
     """Return the best of the targets (m,), or -1, and its cost (m,), of nodes (m,).
 
     Costs are changes of the cut for each unit of size.
     """
     links = np.zeros(len(clusters.cuts))
+    touched = np.empty(len(clusters.cuts), np.int64)
     costs = np.full(len(nodes), np.inf)
     chosen = np.full(len(nodes), -1)
     for m in range(len(nodes)):
-        i = nodes[m]
-        for e in range(level.indptr[i], level.indptr[i + 1]):
-            links[labels[level.indices[e]]] += level.data[e]
-        a = labels[i]
-        size = level.sizes[i]
-        freed = _change_of(level, clusters, i, a, -1.0, links[a])
-        for b in targets:
-            if size > 0.0 and b != a and _fits(clusters, bounds, a, b, size):
-                change = freed + _change_of(level, clusters, i, b, 1.0, links[b])
-                if change / size < costs[m]:
-                    costs[m] = change / size
-                    chosen[m] = b
-        for e in range(level.indptr[i], level.indptr[i + 1]):
-            links[labels[level.indices[e]]] = 0.0
+        size = level.sizes[nodes[m]]
+        if size > 0.0:
+            chosen[m], change = best_move(
+                level,
+                labels,
+                clusters,
+                bounds,
+                links,
+                touched,
+                nodes[m],
+                targets,
+                False,
+            )
+            costs[m] = change / size
     return chosen, costs
 
 

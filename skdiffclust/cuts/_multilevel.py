@@ -7,7 +7,6 @@ from scipy.sparse.csgraph import breadth_first_order
 from skdiffclust._compiled import compiled
 from skdiffclust._threads import run_chunks, thread_count
 from skdiffclust.cuts._local_search import (
-    CLIMBS,
     UNBOUNDED,
     Level,
     local_search,
@@ -32,14 +31,14 @@ _LOOSE = 0.1
 _THREADED = 2000
 
 
-def search(
-    level, n_clusters, n_starts, random_state, bounds=UNBOUNDED, *, climbs=CLIMBS
-):
-    """Return labels (n,) int64 of the lowest cut of several starts, combined.
+def search(level, n_clusters, n_starts, random_state, bounds=UNBOUNDED):
+    """Return labels (n,) int64 of a cut at most the lowest of several starts.
 
-    Each start tries `climbs` rounds of sequences of moves, and the combination as many
-    as ever. O(n_starts n_edges) time, and O(n_starts (20 n_clusters)^2) on coarse
-    graphs. The starts run in threads, and are the same for any number of them.
+    The best is combined with each of the others: what both group together is one node,
+    and the small graph of those nodes is cut anew.
+
+    O(n_starts n_edges) time, and O(n_starts (20 n_clusters)^2) on coarse graphs. The
+    starts run in threads, and are the same for any number of them.
     """
     seeds = random_state.randint(np.iinfo(np.int32).max, size=n_starts)
     starts = [None] * n_starts
@@ -47,35 +46,22 @@ def search(
     def work(first, last):
         for i in range(first, last):
             rng = np.random.RandomState(seeds[i])
-            starts[i] = multilevel(level, n_clusters, rng, bounds, climbs=climbs)
+            starts[i] = multilevel(level, n_clusters, rng, bounds)
 
     n_threads = thread_count(None) if level.n >= _THREADED else 1
     if n_threads == 1:
         work(0, n_starts)
     else:
         run_chunks(work, n_starts, (), n_threads)
-    return combine_all(level, starts, n_clusters, random_state, bounds)
-
-
-def combine_all(
-    level, starts, n_clusters, random_state, bounds=UNBOUNDED, *, climbs=CLIMBS
-):
-    """Return labels (n,) of a cut at most that of the best of `starts`.
-
-    The best is combined with each of the others: what both group together is one node,
-    and the small graph of those nodes is cut anew.
-    """
     best, *others = sorted(
         starts, key=lambda labels: rank(level, labels, n_clusters, bounds)
     )
     for other in others:
-        best = combine(
-            level, best, other, n_clusters, random_state, bounds, climbs=climbs
-        )
+        best = combine(level, best, other, n_clusters, random_state, bounds)
     return best
 
 
-def multilevel(level, n_clusters, random_state, bounds=UNBOUNDED, *, climbs=CLIMBS):
+def multilevel(level, n_clusters, random_state, bounds=UNBOUNDED):
     """Return labels (n,) int64 of a low cut of a graph of n >= n_clusters nodes.
 
     Heaviest edges are contracted in random order until few nodes are left, which are
@@ -96,11 +82,13 @@ def multilevel(level, n_clusters, random_state, bounds=UNBOUNDED, *, climbs=CLIM
     for node in random_state.randint(coarsest.n, size=_N_GROWN):
         candidates.append(divide_by_distance(coarsest, node, n_clusters))
     improved = [
-        local_search(coarsest, found, n_clusters, loose, climbs=climbs)
-        for found in candidates
+        local_search(coarsest, found, n_clusters, loose) for found in candidates
     ]
     labels = min(improved, key=lambda found: rank(coarsest, found, n_clusters, loose))
-    return refine(levels, groups, labels, n_clusters, bounds, climbs=climbs)
+    for i in reversed(range(len(groups))):
+        within = loosened(levels[i], n_clusters, bounds) if i else bounds
+        labels = local_search(levels[i], labels[groups[i]], n_clusters, within)
+    return labels
 
 
 def contract(level, enough, random_state, heaviest=np.inf):
@@ -118,42 +106,6 @@ def contract(level, enough, random_state, heaviest=np.inf):
         levels.append(level)
         all_groups.append(groups)
     return levels, all_groups
-
-
-def refine(levels, all_groups, labels, n_clusters, bounds=UNBOUNDED, *, climbs=CLIMBS):
-    """Return labels (n,) of the first level from those of the last, improved on each.
-
-    The last level is not improved.
-    """
-    for i in reversed(range(len(all_groups))):
-        level = levels[i]
-        loose = loosened(level, n_clusters, bounds) if i else bounds
-        labels = local_search(
-            level, labels[all_groups[i]], n_clusters, loose, climbs=climbs
-        )
-    return labels
-
-
-class NestedStarts:
-    """Labels of any number of clusters from one coarsening and one order of merges.
-
-    Attributes
-    ----------
-    n_most : int
-        Nodes of the coarsest level, which are the most clusters.
-    """
-
-    def __init__(self, level, random_state):
-        self.levels, self.groups = contract(level, _MAX_NODES, random_state)
-        self.n_most = self.levels[-1].n
-        self.pairs = merge(self.levels[-1], 1)
-
-    def labels(self, n_clusters):
-        """Return labels (n,) that moves of single nodes do not improve."""
-        coarsest = self.levels[-1]
-        labels = labels_of_merges(self.pairs[: self.n_most - n_clusters], self.n_most)
-        labels = local_search(coarsest, labels, n_clusters, climbs=0)
-        return refine(self.levels, self.groups, labels, n_clusters, climbs=0)
 
 
 def loosened(level, n_clusters, bounds):
@@ -183,13 +135,8 @@ def divide_by_distance(level, node, n_clusters):
     return labels
 
 
-def combine(
-    level, labels, other, n_clusters, random_state, bounds=UNBOUNDED, *, climbs=CLIMBS
-):
-    """Return the labels (n,) of a cut at most that of `labels`, recut with `other`.
-
-    `climbs` is for the moves on the graph itself.
-    """
+def combine(level, labels, other, n_clusters, random_state, bounds=UNBOUNDED):
+    """Return the labels (n,) of a cut at most that of `labels`, recut with `other`."""
     both = labels * n_clusters + other
     groups = np.unique(both, return_inverse=True)[1]
     n_groups = int(groups.max()) + 1
@@ -202,7 +149,7 @@ def combine(
     ]
     # Only the better of the two is worth the moves on the fine graph.
     start = min(candidates, key=lambda found: rank(coarse, found, n_clusters, bounds))
-    improved = local_search(level, start[groups], n_clusters, bounds, climbs=climbs)
+    improved = local_search(level, start[groups], n_clusters, bounds)
     return min(
         (labels, improved), key=lambda found: rank(level, found, n_clusters, bounds)
     )

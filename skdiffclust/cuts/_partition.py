@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -34,11 +35,12 @@ _CRUMBLED = 0.85
 _LEAST_SIZE = 0.01
 # What a sample of weight 0 adds to the denominator of a ratio-cut, times their mean.
 _LEAST_DIVISOR = 1e-6
-# Starts with n_init="auto", twice as many on graphs of few edges, where starts may
-# disagree; searches so many that all of them see so many edges, which takes about half
-# a minute of the processor.
+# Starts with n_init="auto": on small graphs, where starts disagree, so many that all of
+# them see so many edges, up to the most; on large ones at least the others, up to the
+# second number of edges, which takes about half a minute of the processor.
+_MOST_STARTS = 60
+_SMALL_EDGES = 1_000_000
 _STARTS = 10
-_FEW_EDGES = 10_000
 _LEAST_STARTS = 2
 _SEARCHED_EDGES = 30_000_000
 # Sizes that a message names.
@@ -75,7 +77,6 @@ class Groups:
     divisors : ndarray of shape (n,) or None
         Divisors of the cut; one for each sample if None.
     constraints : Constraints or None
-    is_weighted : bool
     """
 
     groups: np.ndarray
@@ -84,7 +85,6 @@ class Groups:
     sizes: np.ndarray
     divisors: np.ndarray | None
     constraints: Constraints | None
-    is_weighted: bool
 
     @property
     def n_groups(self):
@@ -120,8 +120,7 @@ def group_samples(samples, constraints, sample_weight, *, normalized):
     elif sample_weight is not None:
         # A cluster of samples without weight would have an infinite ratio-cut.
         divisors = np.where(sizes > 0, sizes, _LEAST_DIVISOR * sizes.mean())
-    is_weighted = sample_weight is not None
-    return Groups(groups, apart, held, sizes, divisors, constraints, is_weighted)
+    return Groups(groups, apart, held, sizes, divisors, constraints)
 
 
 def read_problem(
@@ -172,12 +171,11 @@ def choose_number(samples, groups, settings, random_state):
     ).large
     level = nodes.level
 
-    def bounds_of(sizes, n_clusters):
-        return size_bounds(settings, sizes, n_clusters, is_weighted=groups.is_weighted)
+    bounds_of = partial(size_bounds, settings)
 
     def finish(labels, n_clusters, bounds):
         def search(bounds):
-            return local_search(level, labels, n_clusters, bounds, climbs=0)
+            return local_search(level, labels, n_clusters, bounds)
 
         labels = search(bounds)
         bounded = None
@@ -208,7 +206,7 @@ def find_partition(samples, groups, n_clusters, settings, random_state):
     )
     # Noise is in no cluster.
     counted = nodes.sizes if settings.place else nodes.sizes[~nodes.small]
-    bounds = size_bounds(settings, counted, n_clusters, is_weighted=groups.is_weighted)
+    bounds = size_bounds(settings, counted, n_clusters)
     _refuse_bounds(settings, bounds, counted, n_clusters)
     are_whole = combine_parts(nodes, n_clusters, bounds) is not None
     warn_of_parts(
@@ -227,8 +225,8 @@ def find_partition(samples, groups, n_clusters, settings, random_state):
     n_init = settings.n_init
     if n_init == "auto":
         n_edges = max(samples.graph.nnz // 2, 1)
-        most = 2 * _STARTS if n_edges <= _FEW_EDGES else _STARTS
-        n_init = int(np.clip(_SEARCHED_EDGES // n_edges, _LEAST_STARTS, most))
+        n_init = int(np.clip(_SEARCHED_EDGES // n_edges, _LEAST_STARTS, _STARTS))
+        n_init = max(n_init, min(_SMALL_EDGES // n_edges, _MOST_STARTS))
 
     def search(bounds):
         return search_labels(
@@ -296,16 +294,15 @@ def _totals(labels, sizes, n_clusters):
     return np.bincount(labels[kept], sizes[kept], minlength=n_clusters)
 
 
-def size_bounds(settings, sizes, n_clusters, *, is_weighted):
+def size_bounds(settings, sizes, n_clusters):
     """Return the least and largest size of a cluster of nodes of sizes (m,).
 
-    Below 1, a least size is one of weights; "auto" is applied later.
+    A least size of 1 or that every node has is none; "auto" is applied later.
     """
     mean = sizes.sum() / n_clusters
     least = settings.min_cluster_size
     imbalance = settings.max_imbalance
-    has_least = least != "auto" and (least > 1 or (is_weighted and 0 < least < 1))
-    low = float(least) if has_least else 0.0
+    low = 0.0 if least in ("auto", 1) or least <= sizes.min() else float(least)
     if imbalance is None:
         return low, np.inf
     smallest = (1.0 - imbalance) * mean

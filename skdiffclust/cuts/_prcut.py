@@ -160,8 +160,8 @@ class PRCut(
         unless a linear encoder cannot represent the first labels.
     n_init : int or "auto", default="auto"
         Number of searches of "graph_cut", of runs of k-means of "spectral", or, with
-        "random", of trainings, of which that with the lowest cut is kept. "auto" is 10;
-        on graphs of more than three million edges there are fewer searches, at least 2.
+        "random", of trainings, of which that with the lowest cut is kept. "auto" is 10,
+        and for "graph_cut" as in :class:`~skdiffclust.GraphCutClustering`.
     device : str or torch.device, default="auto"
         Where an encoder is trained; "auto" is CUDA if there is one, else the CPU. A
         precomputed graph does not use it.

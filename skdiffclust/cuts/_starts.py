@@ -141,7 +141,7 @@ def search_labels(
         return labels
     labels = place_small(labels, nodes.small, nodes.parts, nodes.sizes, points)
     if bounds != UNBOUNDED:
-        labels = local_search(nodes.level, labels, n_clusters, bounds, climbs=0)
+        labels = local_search(nodes.level, labels, n_clusters, bounds)
     return labels
 
 

@@ -275,9 +275,9 @@ def test_pynndescent_as_a_transformer():
 def test_large_graphs_have_fewer_starts(blobs, monkeypatch):
     graph = GraphCutClustering(4, **FREE).fit(blobs[0]).affinity_matrix_
     n_edges = graph.nnz // 2
-    monkeypatch.setattr(_partition, "_FEW_EDGES", n_edges - 1)
-    for budget, expected in ((10 * n_edges, 10), (4 * n_edges, 4), (n_edges, 2)):
-        monkeypatch.setattr(_partition, "_SEARCHED_EDGES", budget)
+    for small, budget, expected in ((12, 99, 12), (0, 99, 10), (0, 4, 4), (0, 1, 2)):
+        monkeypatch.setattr(_partition, "_SMALL_EDGES", small * n_edges)
+        monkeypatch.setattr(_partition, "_SEARCHED_EDGES", budget * n_edges)
         found, asked = (
             GraphCutClustering(4, affinity="precomputed", n_init=n, random_state=0)
             for n in ("auto", expected)

@@ -9,10 +9,8 @@ from scipy.sparse.csgraph import connected_components
 
 from skdiffclust.cuts._local_search import (
     as_level,
-    climb,
     local_search,
     rank,
-    sums_of,
 )
 from skdiffclust.cuts._multilevel import (
     coarsen,
@@ -71,37 +69,6 @@ def test_local_search_ends_where_no_move_lowers_the_cut(
                 assert cut_of_labels(graph, moved, 3, sizes) >= cut - 1e-9
 
 
-def test_sequences_leave_sums_and_labels_that_belong_together(global_random_seed):
-    graph = random_graph(global_random_seed, 80, density=0.1)
-    rng = np.random.RandomState(global_random_seed)
-    divisors, sizes = rng.uniform(0.5, 2.0, size=(2, 80))
-    level = as_level(graph, divisors, sizes)
-    labels = rng.randint(3, size=80)
-    clusters = sums_of(level, labels, 3)
-    before = rank(level, labels, 3, (0.0, np.inf))
-    locked = np.zeros(80, dtype=bool)
-    bounds = (0.0, np.inf)
-    n_better = climb(
-        level, labels, clusters, bounds, bounds, 15, rng.permutation(80), locked
-    )
-    assert n_better > 0
-    for found, right in zip(clusters, sums_of(level, labels, 3), strict=True):
-        np.testing.assert_allclose(found, right, rtol=1e-10)
-    assert rank(level, labels, 3, (0.0, np.inf)) < before
-
-
-def test_sequences_leave_local_minima_of_single_moves():
-    # Two squares of four whose corners were exchanged: each single move is worse.
-    dense = np.zeros((8, 8))
-    dense[:4, :4] = dense[4:, 4:] = 1.0
-    np.fill_diagonal(dense, 0.0)
-    dense[0, 4] = dense[4, 0] = 0.5
-    graph = check_graph(dense, caller="test")
-    start = np.array([1, 0, 0, 0, 0, 1, 1, 1])
-    labels = local_search(as_level(graph), start, 2, (3.0, 5.0))
-    assert cut_of_labels(graph, labels, 2) == 2 * 0.5 / 4
-
-
 @pytest.mark.parametrize("seed", range(10))
 def test_bounds_hold_after_any_start(seed, global_random_seed):
     rng = np.random.RandomState(seed + 1000 * global_random_seed)
@@ -125,13 +92,13 @@ def test_bounded_search_is_the_best_balanced_partition_of_small_graphs():
     for seed in range(10):
         graph = random_graph(seed, 8)
         rng = np.random.RandomState(seed)
-        labels = search(as_level(graph), 2, 5, rng, (4.0, 4.0))
+        labels = search(as_level(graph), 2, 20, rng, (4.0, 4.0))
         assert (np.bincount(labels) == 4).all()
         found.append(cut_of_labels(graph, labels, 2))
         halves = itertools.combinations(range(8), 4)
         every = [np.isin(np.arange(8), half).astype(int) for half in halves]
         best.append(min(cut_of_labels(graph, labels, 2) for labels in every))
-    assert np.mean(np.isclose(found, best)) >= 0.6
+    assert np.mean(np.isclose(found, best)) >= 0.8
     assert np.mean(found) <= 1.05 * np.mean(best)
 
 
