@@ -120,8 +120,9 @@ def _reciprocal(lengths):
 class Divergence:
     """Generator of an f-divergence, with what one-vs-one needs.
 
-    `generator` and `derivative` are f and f' at the ratio r = P / pi; `symmetric` is
-    H(a, b) = b f(a / b) + a f(b / a), and `derivative_of_first` its derivative by a.
+    `generator` is f and `derivative` f' up to a constant, which keeps digits if it is
+    about zero at one, of the ratio r = P / pi; `symmetric` is H(a, b) = b f(a / b) +
+    a f(b / a), and `derivative_of_first` its derivative by a.
     """
 
     generator: Callable
@@ -163,7 +164,7 @@ def _ratios(assignments, row_weights):
 
 KULLBACK_LEIBLER = Divergence(
     generator=lambda r: r * np.log(r),
-    derivative=lambda r: np.log(r) + 1,
+    derivative=lambda r: np.log(r),
     symmetric=lambda a, b: (a - b) * np.log(a / b),
     derivative_of_first=lambda a, b: np.log(a / b) + 1 - b / a,
 )

@@ -202,12 +202,11 @@ class GEMINILoss(nn.Module):
         columns = (assignments - share) / n_rows
         epsilon = torch.finfo(assignments.dtype).eps
         if self.relation == "matrix":
-            centred = relation - relation.mean(dim=0)
-            gram = columns.T @ (centred - centred.mean(dim=1, keepdim=True)) @ columns
+            gram = columns.T @ relation @ columns
             size = relation.abs().max()
         else:
-            mean = self.reduce(relation.sum(dim=0)) / n_rows
-            sums = self.reduce((relation - mean).T @ columns).double()
+            relation = relation - self.reduce(relation.sum(dim=0)) / n_rows
+            sums = self.reduce(relation.T @ columns).double()
             gram = sums.T @ sums
             size = relation.square().sum(dim=1).max()
             epsilon = epsilon**2

@@ -111,6 +111,15 @@ def test_close_clusters_keep_their_digits_in_float32(global_random_seed):
     assert_allclose(low, high, atol=0.05 * np.abs(high).max())
 
 
+def test_an_offset_of_features_costs_no_digits_in_float32(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    logits = torch.tensor(rng.normal(size=(200, 3)), dtype=torch.float32)
+    X = torch.tensor(rng.randint(-4, 5, (200, 2)), dtype=torch.float32)
+    assert_allclose(
+        GEMINILoss()(logits, X + 2.0**18), GEMINILoss()(logits, X), rtol=1e-4
+    )
+
+
 def test_wrong_input_is_refused(global_random_seed):
     logits, X = (torch.tensor(array) for array in problem(seed=global_random_seed))
     with pytest.raises(ValueError, match="'objective' parameter of GEMINILoss"):
