@@ -14,11 +14,11 @@ def warmup():
     """Compile the numba kernels of the forests, once per installation.
 
     :class:`SpanningForestClustering` compiles nothing for up to 5000 samples without
-    constraints, where kernels that are compiled already are used all the same. Larger
-    fits, those with constraints, and the first call that samples perturbed forests
-    compile what they need. Compiled kernels are stored in numba's cache on disk, from
-    which later processes load them. Call this function when building a container
-    image, or before measuring times.
+    constraints and perturbations, where kernels that are compiled already are used all
+    the same. Larger fits, those with constraints or perturbations, and the first call
+    that samples perturbed forests compile what they need. Compiled kernels are stored
+    in numba's cache on disk, from which later processes load them. Call this function
+    when building a container image, or before measuring times.
 
     Notes
     -----

@@ -8,6 +8,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from skdiffclust._constraints import as_constraints, bounds_of_clusters
 from skdiffclust._history import warn_of_convergence
 from skdiffclust._validation import refuse_masked
+from skdiffclust.forests._constrained._search import chains
 
 _NAME = "SpanningForestEmbedding"
 
@@ -100,12 +101,8 @@ def link_pairs(constraints):
     A chain through every group of several samples, and a pair of samples for each two
     groups that must be separated.
     """
-    order = np.argsort(constraints.groups, kind="stable")
-    groups = constraints.groups[order]
-    linked = groups[:-1] == groups[1:]
-    chains = np.column_stack([order[:-1][linked], order[1:][linked]])
     first = np.unique(constraints.groups, return_index=True)[1]
-    return np.concatenate([chains, first[constraints.cannot]]).astype(np.int64)
+    return np.concatenate([chains(constraints.groups), first[constraints.cannot]])
 
 
 def check_number_of_clusters(n_clusters, y, known):

@@ -110,7 +110,8 @@ class CondensedTree:
         -----
         The cost is O(n).
         """
-        above = self._parents_of_clusters()
+        # The parent of each cluster, both numbered from 0.
+        above = np.append(0, self.parent[self.n_samples :] - self.n_samples)
         is_leaf = np.ones(len(above), dtype=bool)
         is_leaf[above[1:]] = False
         is_leaf[0] = False
@@ -129,10 +130,6 @@ class CondensedTree:
             weights = self.size[: self.n_samples][known]
             labels[known] = relabel_by_size(numbers, weights)[0]
         return labels
-
-    def _parents_of_clusters(self):
-        """Return the parent (n_clusters,) of each cluster, both from 0."""
-        return np.append(0, self.parent[self.n_samples :] - self.n_samples)
 
 
 def _excess_of_mass(stability, above):

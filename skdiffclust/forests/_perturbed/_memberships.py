@@ -12,7 +12,6 @@ edge would have to become far shorter to enter the tree.
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import minimum_spanning_tree
 
 from skdiffclust._assignments import order_by_size
 from skdiffclust._neighbors import neighbors_graph
@@ -80,14 +79,13 @@ def perturbed_tree(edges, lengths, n_samples, edge_noise, rng):
     edges (m, 2) in lexicographic order and lengths (m,) are those of a connected graph;
     lengths of zero stay zero, and infinite ones infinite.
     """
+    from skdiffclust.forests._trees._kruskal import kruskal
+
     noisy = lengths * np.exp(edge_noise * rng.standard_normal(len(lengths)))
-    # scipy drops edges of length zero; ranks are positive, and ties have an order.
-    order = np.argsort(noisy, kind="stable")
-    ranks = np.empty(len(order))
-    ranks[order] = np.arange(1, len(order) + 1)
-    ends = edges.T.astype(np.int32)  # scipy 1.15 takes no others
-    graph = csr_array((ranks, ends), shape=(n_samples, n_samples))
-    chosen = order[minimum_spanning_tree(graph).data.astype(np.int64) - 1]
+    first, second = np.ascontiguousarray(edges.T)
+    # Infinite ones are no edges there.
+    finite = np.minimum(noisy, np.finfo(np.float64).max)
+    chosen = kruskal(first, second, finite, np.arange(n_samples))
     in_order = chosen[cut_order(edges[chosen], noisy[chosen])]
     return CutTree(edges[in_order], noisy[in_order], noisy[in_order] > 0)
 

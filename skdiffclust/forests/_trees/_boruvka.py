@@ -245,6 +245,9 @@ def _grow(tree, norm, near, core, vertices, n_threads):
         distances = np.maximum(distances, core[:, None])
         distances = np.maximum(distances, core[positions])
         positions = positions.copy()
+    if vertices.max() == n_samples - 1:
+        # Numbers of vertices are free, and near rows with similar ones use caches well.
+        vertices = np.arange(n_samples)
     node_core = np.empty(2 * n_leaves)
     node_core[n_leaves:] = np.minimum.reduceat(core, tree.starts[:-1])
     _fill_inner_nodes(node_core, np.minimum)
@@ -258,7 +261,7 @@ def _grow(tree, norm, near, core, vertices, n_threads):
         np.zeros(n_samples, dtype=np.int32),
         distances[:, 0].copy(),
         positions[:, 0].copy(),
-        _numbered_by_place(vertices),
+        vertices.astype(np.int32),
         np.full(2 * n_leaves, _MIXED, dtype=np.int32),
     )
     sizes = np.bincount(rows.component)
@@ -282,19 +285,6 @@ def _grow(tree, norm, near, core, vertices, n_threads):
     # Sorting rows of two would take ten times as long.
     edges = np.column_stack([np.minimum(first, second), np.maximum(first, second)])
     return edges, np.concatenate(lengths)
-
-
-def _numbered_by_place(nodes):
-    """Number vertices (n,), int32, in the order of their first positions.
-
-    Rows that are near each other then have similar numbers, which uses caches well.
-    """
-    if nodes.max() == len(nodes) - 1:
-        return np.arange(len(nodes), dtype=np.int32)
-    _, first, inverse = np.unique(nodes, return_index=True, return_inverse=True)
-    numbers = np.empty(len(first), dtype=np.int32)
-    numbers[np.argsort(first)] = np.arange(len(first))
-    return numbers[inverse]
 
 
 def _fill_inner_nodes(values, combine):

@@ -73,7 +73,6 @@ class RankedMatrices:
     """
 
     def __init__(self, weights, triangle):
-        self.weights = weights
         self.triangle = triangle
         m = triangle.n_pairs
         self.values, self.order = weights[:, :m].sort(
@@ -86,9 +85,6 @@ class RankedMatrices:
         ranks = torch.full(weights.shape, SELF, dtype=dtype, device=weights.device)
         ranks[:, :m].scatter_(1, self.order, places.expand(len(weights), m))
         self.ranks = triangle.spread(ranks)
-
-    def __len__(self):
-        return len(self.weights)
 
     def edges(self, ranks):
         """Return the edges (s, e), i * n + j, and the weights (s, e), of ranks (s, e).

@@ -3,6 +3,7 @@
 import numpy as np
 
 from skdiffclust._compiled import compiled
+from skdiffclust.forests._trees._tree import sort_edges
 from skdiffclust.forests._trees._union_find import find, singletons, union
 
 # Edges processed between two checks for an interruption: 0.1 to 0.2 s.
@@ -32,8 +33,7 @@ def kruskal(first, second, lengths, nodes):
         if not len(left):
             break
         batch, left = _shortest(left, lengths, n_vertices - n_chosen)
-        order = batch[np.argsort(lengths[batch])]
-        break_ties(lengths, order)
+        order = batch[sort_edges(lengths[batch], batch)]
         for start in range(0, len(order), _EDGES_PER_CHUNK):
             chunk = order[start : start + _EDGES_PER_CHUNK]
             n_chosen = take_edges(chunk, edges, roots, trees, chosen, n_chosen)
@@ -47,7 +47,8 @@ def merge_edges(found, nodes):
     order = np.lexsort(edges.T[::-1])
     edges = edges[order]
     lengths = lengths[order]
-    chosen = kruskal(edges[:, 0], edges[:, 1], lengths, nodes)
+    first, second = np.ascontiguousarray(edges.T)
+    chosen = kruskal(first, second, lengths, nodes)
     return edges[chosen], lengths[chosen]
 
 
@@ -73,17 +74,6 @@ def part(positions, lengths, limit):
         n_short += lengths[e] <= limit
         n_long += lengths[e] > limit
     return short[:n_short], long[:n_long]
-
-
-@compiled(nogil=True)
-def break_ties(lengths, order):
-    """Sort each run of equal lengths in `order` (m,) by position, in place."""
-    start = 0
-    for stop in range(1, len(order) + 1):
-        if stop == len(order) or lengths[order[stop]] != lengths[order[start]]:
-            if stop - start > 1:
-                order[start:stop] = np.sort(order[start:stop])
-            start = stop
 
 
 @compiled(nogil=True)

@@ -113,6 +113,14 @@ def tree_of_points(tree, points):
 
 def cut_order(edges, lengths):
     """Permutation that sorts edges by decreasing (length, i, j)."""
+    return sort_edges(lengths, *edges.T)[::-1]
+
+
+def sort_edges(lengths, *keys):
+    """Permutation that sorts edges by lengths (m,), equal ones by keys (m,).
+
+    An unstable sort of the lengths alone, then a slower one of those that are equal.
+    """
     order = np.argsort(lengths)
     ordered = lengths[order]
     ties = ordered[1:] == ordered[:-1]
@@ -120,9 +128,9 @@ def cut_order(edges, lengths):
     tied[1:] |= ties
     tied[:-1] |= ties
     among = order[tied]
-    first, second = edges.take(among, axis=0).T
-    order[tied] = among[np.lexsort((second, first, lengths[among]))]
-    return order[::-1]
+    keys = [key[among] for key in keys[::-1]]
+    order[tied] = among[np.lexsort((*keys, lengths[among]))]
+    return order
 
 
 def components(edges, n_samples):
@@ -134,12 +142,6 @@ def components(edges, n_samples):
 
     if _compilation_threshold.is_compiled(n_samples, join_edges):
         return compiled_components(edges, n_samples)
-    return connected_components(adjacency(edges, n_samples), directed=False)[1].astype(
-        np.int64
-    )
-
-
-def adjacency(edges, n_samples):
-    """CSR adjacency (n, n) of the forest, each edge stored once."""
     ones = np.ones(len(edges), dtype=np.int8)
-    return csr_array((ones, (edges[:, 0], edges[:, 1])), shape=(n_samples, n_samples))
+    graph = csr_array((ones, (edges[:, 0], edges[:, 1])), shape=(n_samples, n_samples))
+    return connected_components(graph, directed=False)[1].astype(np.int64)

@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array, random_array
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
-from skdiffclust.forests._trees._kruskal import break_ties, kruskal, upper_edges
+from skdiffclust.forests._trees._kruskal import kruskal, upper_edges
 
 
 def complete(rng, n, integers=False):
@@ -59,14 +59,6 @@ def test_upper_edges_keep_stored_zeros_and_leave_the_diagonal():
     assert first.tolist() == [0, 1]
     assert second.tolist() == [1, 2]
     assert lengths.tolist() == [0.0, 2.0]
-
-
-def test_ties_are_broken_by_position(global_random_seed):
-    rng = np.random.default_rng(global_random_seed)
-    lengths = rng.integers(0, 9, 500).astype(float)
-    order = np.argsort(lengths)
-    break_ties(lengths, order)
-    assert np.array_equal(order, np.argsort(lengths, kind="stable"))
 
 
 def test_rows_of_one_node_are_one_vertex_and_infinite_edges_are_none():
