@@ -6,9 +6,7 @@ gathered by size, so that all groups of one size are handled in one array operat
 
 A penalty has four members, which know a model and nothing of objectives: ``value``,
 ``prox``, in place, ``residuals``, how far a point is from a stationary point of the
-penalised problem, and ``support``. A sum of a function of the norms of groups is a
-`NormPenalty`, which has to define only that function with its derivative, and its
-proximal operator; the solver of linear models works with any of them.
+penalised problem, and ``support``.
 """
 
 from dataclasses import dataclass, replace
@@ -94,7 +92,7 @@ def unshared(X, row_weights):
 
 @dataclass(frozen=True)
 class Penalty:
-    """A penalty alpha * sum_g c_g f(group g) on the input weights of a model.
+    """A penalty alpha * sum_g c_g ||group g|| on the first input weights of a model.
 
     `factors` (g,) are the c_g, in the order of the groups; None is one for each. Norms,
     costs and residuals have one entry a group, in the same order.
@@ -128,6 +126,10 @@ class Penalty:
     def at(self, alpha):
         """Return the penalty with another alpha."""
         return replace(self, alpha=float(alpha))
+
+    def value(self, model):
+        """Return the penalty of a model over alpha."""
+        return float(self.costs @ self.norms(model.inputs[0]))
 
     def support(self, model):
         """Return which features (d,) are selected."""
@@ -193,20 +195,8 @@ class Penalty:
         return np.sqrt(np.square(moved).sum(axis=0)) / self.thresholds
 
 
-class NormPenalty(Penalty):
-    """A penalty that is a function of the norms of groups.
-
-    It has two members: `of_norms`, which takes norms (g,) and returns their penalty and
-    its derivative, and `prox_of_norms`, which takes norms (g,) and a step size and
-    returns the norms that the proximal operator leaves; both with alpha and the c_g.
-    """
-
-    def value(self, model):
-        """Return the penalty of a model over alpha."""
-        if not self.alpha:
-            return self.at(1.0).value(model)
-        values, _ = self.of_norms(self.norms(model.inputs[0]))
-        return float(values.sum()) / self.alpha
+class GroupLasso(Penalty):
+    """The sum of the norms of groups: alpha sum_g c_g ||W_g||, equation (9)."""
 
     def prox(self, model, step):
         """Apply the proximal operator at this step size, in place."""
@@ -224,14 +214,6 @@ class NormPenalty(Penalty):
         """Return where groups begin in a flat vector, n_outputs entries a feature."""
         return np.concatenate([[0], np.cumsum(self.sizes * n_outputs)])
 
-
-class GroupLasso(NormPenalty):
-    """The sum of the norms of groups: alpha sum_g c_g ||W_g||, equation (9)."""
-
-    def of_norms(self, norms):
-        """Return the penalty, and its derivative, of groups of these norms (g,)."""
-        return self.thresholds * norms, self.thresholds
-
     def prox_of_norms(self, norms, step):
         """Return the norms (g,) that the proximal operator leaves."""
         return np.maximum(norms - step * self.thresholds, 0.0)
@@ -246,10 +228,6 @@ class HierarchicalLasso(Penalty):
     """
 
     hierarchy: float = 10.0
-
-    def value(self, model):
-        """Return the penalty of a model over alpha."""
-        return float(self.costs @ self.norms(model.inputs[0]))
 
     def prox(self, model, step):
         """Apply the proximal operator at this step size, in place."""

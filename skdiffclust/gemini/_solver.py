@@ -79,10 +79,9 @@ class Point:
         self.starts = starts
         loss, self.value, self.gradient = evaluate(z)
         self.norms, self._moved = kernels.block_lengths(z, self.gradient, starts, 1.0)
-        values, derivatives = penalty.of_norms(self.norms)
-        self.loss = loss + float(values.sum())
+        self.loss = loss + float(penalty.thresholds @ self.norms)
         self.whole_gradient = kernels.add_derivatives(
-            z, self.gradient, starts, self.norms, derivatives
+            z, self.gradient, starts, self.norms, penalty.thresholds
         )
         self._penalty = penalty
 

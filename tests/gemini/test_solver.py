@@ -20,7 +20,6 @@ from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._path import expand
 from skdiffclust.gemini._penalties import (
     GroupLasso,
-    NormPenalty,
     groups_by_size,
 )
 from skdiffclust.gemini._solver import GroupSolver, LinearProblem
@@ -297,37 +296,6 @@ def test_a_perceptron_is_trained_until_its_certificate_is_met():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             assert np.isnan(sparse.fit(X).kkt_)
-
-
-# ------------------------------------------------------------------ a new penalty
-
-
-class MinimaxConcave(NormPenalty):
-    """A worked change: the minimax concave penalty of norms, flat from 3 alpha on."""
-
-    def of_norms(self, norms):
-        t = self.thresholds
-        near = norms < 3 * t
-        values = np.where(near, t * norms - norms**2 / 6, 1.5 * t**2)
-        return values, np.where(near, t - norms / 3, 0.0)
-
-    def prox_of_norms(self, norms, step):
-        t = self.thresholds
-        near = np.maximum(norms - step * t, 0) / (1 - step / 3)
-        return np.where(norms < 3 * t, near, norms)
-
-
-def test_a_new_penalty_is_one_class(monkeypatch):
-    X = rows(n=90)
-    task = task_of(X, {"mode": "ovo", "l2": 0.01})
-    penalty = MinimaxConcave(groups_by_size(None, 8), 0.05)
-    solver, _ = solved(task, penalty)
-    assert solver.is_done and solver.residual <= 0.01
-    monkeypatch.setattr("skdiffclust.gemini._sparse_gemini.GroupLasso", MinimaxConcave)
-    sparse = SparseGEMINI(3, mode="ovo", l2=0.05, n_init=1, random_state=0)
-    path = sparse.path(X)
-    assert np.nanmax(path.kkts) <= 0.01
-    assert path.n_features[-1] <= 2 < path.n_features.max()
 
 
 def test_the_proximal_method_and_the_contract_agree(global_random_seed):

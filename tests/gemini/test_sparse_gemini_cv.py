@@ -99,9 +99,7 @@ def test_features_that_most_subsets_select_choose_the_step():
     # At the first penalty, the path on all samples has three features and the subsets
     # always select the same two; at the second, they agree on nothing.
     of_subsets = np.array([[[1, 1, 0, 0], each] for each in np.eye(4, dtype=int)], bool)
-    found = [
-        Outcome(labels[[0, 0]], each, np.ones(2), np.ones(2)) for each in of_subsets
-    ]
+    found = [Outcome(labels[[0, 0]], each, np.ones(2)) for each in of_subsets]
     candidate = Candidate(2, path, np.array([1.0, 3.0]), found)
     candidate.judge(np.full(2, 0.5))
     assert candidate.stable_alpha == 1.0
