@@ -388,6 +388,7 @@ class Other(Scaled):
     """The same by another name."""
 
 
+@pytest.mark.few_epochs
 @pytest.mark.parametrize("fit", [embed, memorise])
 def test_a_fit_goes_on_with_its_own_module_only(fit, tmp_path):
     folder = tmp_path / "c"
