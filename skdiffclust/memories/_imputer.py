@@ -333,11 +333,6 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
         missing = self.missing_values
         return isinstance(missing, Real) and bool(np.isnan(missing))
 
-    @property
-    def _n_features_out(self):
-        """Number of features of the result."""
-        return len(self.get_feature_names_out())
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self._marks_nan
