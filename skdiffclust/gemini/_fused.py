@@ -1,9 +1,9 @@
 """MMD of a model with features as its relation, and LassoNet's proximal operator.
 
 Compiled loops for float64 arrays. The first is the same as a softmax, the MMDs of
-`_objectives` on `Features`, and the way back to the logits, which define it. On a few
-hundred samples those spend most of their time between array operations; on many they
-read each sample from memory more often.
+`_objectives` on `Features`, and the way back to the logits (or the weights of a linear
+model), which define it. On a few hundred samples those spend most of their time between
+array operations; on many they read each sample from memory more often.
 """
 
 import numpy as np
@@ -189,6 +189,27 @@ def mmd_of_logits(logits, features, row_weights, noise, one_vs_one):
                 row_weights[i] * assignments[i, k] * (mean - by_logits[i, k])
             )
     return value, by_logits
+
+
+@_loops
+def mmd_of_linear(X, features, row_weights, weights, biases, noise, one_vs_one):
+    """Return the MMD, and minus its gradients by W' (k, d) and b (k,).
+
+    X (n, d) are the rows, `weights` is W' (k, d); the rest is as for `mmd_of_logits`.
+    """
+    logits = np.empty((len(X), len(biases)))
+    _project(X, weights, logits)
+    for i in range(len(X)):
+        for k in range(len(biases)):
+            logits[i, k] += biases[k]
+    value, by_logits = mmd_of_logits(logits, features, row_weights, noise, one_vs_one)
+    by_weights = np.zeros((len(biases), X.shape[1]))
+    _accumulate(X, by_logits, by_weights)
+    by_biases = np.zeros(len(biases))
+    for i in range(len(X)):
+        for k in range(len(biases)):
+            by_biases[k] += by_logits[i, k]
+    return value, by_weights, by_biases
 
 
 @_loops

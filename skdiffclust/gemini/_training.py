@@ -89,7 +89,9 @@ def loss_and_gradients(model, problem, rows=None):
     for all.
     """
     X = problem.X if rows is None else problem.X[rows]
-    if problem.device is None:
+    if problem.is_fused and model.names == ["weights.0", "biases.0"]:
+        loss, value, gradients = _fused_of_linear(model, problem, X, rows)
+    elif problem.device is None:
         logits, inputs = model.forward(X)
         loss, value, gradient = logits_loss(problem, logits, rows)
         gradients = model.backward(gradient, inputs)
@@ -100,6 +102,28 @@ def loss_and_gradients(model, problem, rows=None):
     if problem.l2:
         loss += _add_decay(model, gradients, problem)
     return loss, value, gradients
+
+
+def _fused_of_linear(model, problem, X, rows):
+    """Return the loss of a linear model on X (b, d), the objective, and gradients."""
+    from skdiffclust.gemini._fused import mmd_of_linear
+
+    (weights,), (biases,) = model.weights, model.biases
+    row_weights, relation = problem.of_batch(rows)
+    value, by_weights, by_biases = mmd_of_linear(
+        X.astype(np.float64, copy=False),
+        relation.wide_features,
+        row_weights.astype(np.float64, copy=False),
+        np.ascontiguousarray(weights.T, dtype=np.float64),
+        biases.astype(np.float64, copy=False),
+        relation.noise,
+        problem.is_one_vs_one,
+    )
+    gradients = [
+        np.ascontiguousarray(by_weights.T, dtype=weights.dtype),
+        by_biases.astype(biases.dtype, copy=False),
+    ]
+    return -value, value, gradients
 
 
 def logits_loss(problem, logits, rows=None):
