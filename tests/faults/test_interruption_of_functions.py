@@ -182,6 +182,7 @@ def test_control_c_at_fifty_moments(name, checks):
         interrupt_at_entry(CALLS[name], entry, checks)
 
 
+@pytest.mark.few_epochs
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
 def test_control_c_in_predict(model, checks):
     model.fit(X[:200])
