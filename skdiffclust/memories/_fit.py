@@ -154,7 +154,7 @@ class Fit:
             return lloyd_medians(self._Z, self._sample_weight, best)
         rows, weight = self._Z, self._sample_weight
         if rows.shape[0] < self._X.shape[0]:
-            rows, weight = self._scaling.transform(self._X), self._weight
+            rows, weight = _Transformed(self._X, self._scaling), self._weight
         memories, _, _ = lloyd(
             rows,
             weight,
@@ -268,3 +268,17 @@ class Fit:
         if self._gain is None:
             return max(0.0, 1.0 - min(losses) / losses[0]) if losses[0] > 0 else 0.0
         return self._gain
+
+
+class _Transformed:
+    """Samples (n, d) in training units, transformed when they are read."""
+
+    def __init__(self, X, scaling):
+        self._X = X
+        self._scaling = scaling
+        self.shape = X.shape
+        self.dtype = scaling.transform(X[:1]).dtype
+
+    def __getitem__(self, rows):
+        """Return some samples in training units."""
+        return self._scaling.transform(self._X[rows])
