@@ -163,8 +163,9 @@ def lloyd(Z, weight, centers, n_steps, *, tol=0.0, spherical=False):
     """Return centres (r, k, d) after Lloyd's steps, their costs (r,) and labels (r, m).
 
     A restart ends when no sample changes its centre, or the cost falls by less than
-    `tol` of itself. Costs and labels are those of the centres that are returned. An
-    empty cluster is moved to a sample far from all centres.
+    `tol` of itself. Costs and labels are those of the centres that are returned. Z may
+    be any object with the shape, dtype and slices of an array. An empty cluster is
+    moved to a sample far from all centres.
     """
     n_rows = Z.shape[0]
     n_init, k, _ = centers.shape

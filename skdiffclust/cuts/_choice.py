@@ -18,7 +18,7 @@ from skdiffclust.cuts._starts import combine_parts
 # tried up to twice that of the largest modularity, and one more, which is cut.
 FIRST = 15
 _NODES_PER_CLUSTER = 3
-# Starts for each number, of which all see at most so many edges, but for the first.
+# Starts for each number, at least one: all together see at most this many edges.
 _MOST_STARTS = 3
 _SEARCHED_EDGES = 1_000_000
 # Added to cuts in denominators of bends, because a cut of 0 has no relative change.

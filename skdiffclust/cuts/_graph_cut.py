@@ -165,7 +165,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         Both cuts of `labels_`, of which `cut` names the one that was lowered.
     cut_curve_ : dict of ndarrays, or None
         With ``n_clusters="auto"``, by number: "n_clusters", the "normalized_cut" and
-        the "modularity" of a quick search into so many, and the "score" that decides,
+        the "modularity" of a search into this number, and the "score" that decides,
         NaN at both ends. See :class:`~skdiffclust.plotting.CutCurveDisplay`.
     n_features_in_ : int
         Number of features seen during `fit`.

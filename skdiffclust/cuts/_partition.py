@@ -35,11 +35,12 @@ _CRUMBLED = 0.85
 _LEAST_SIZE = 0.01
 # What a sample of weight 0 adds to the denominator of a ratio-cut, times their mean.
 _LEAST_DIVISOR = 1e-6
-# Starts with n_init="auto": on small graphs, where starts disagree, so many that all of
-# them see so many edges, up to the most; on large ones at least the others, up to the
-# second number of edges, which takes about half a minute of the processor.
+# Starts with n_init="auto" on small graphs, where starts disagree: all of them together
+# see at most this many edges.
 _MOST_STARTS = 60
 _SMALL_EDGES = 1_000_000
+# Starts on other graphs, fewer on large ones: all of them together see at most this
+# many edges, which takes about half a minute of the processor.
 _STARTS = 10
 _LEAST_STARTS = 2
 _SEARCHED_EDGES = 30_000_000

@@ -69,6 +69,18 @@ def test_local_search_ends_where_no_move_lowers_the_cut(
                 assert cut_of_labels(graph, moved, 3, sizes) >= cut - 1e-9
 
 
+def test_nodes_are_exchanged_within_bounds():
+    # Two squares of four whose corners were exchanged: each single move is worse.
+    dense = np.zeros((8, 8))
+    dense[:4, :4] = dense[4:, 4:] = 1.0
+    np.fill_diagonal(dense, 0.0)
+    dense[0, 4] = dense[4, 0] = 0.5
+    graph = check_graph(dense, caller="test")
+    start = np.array([1, 0, 0, 0, 0, 1, 1, 1])
+    labels = local_search(as_level(graph), start, 2, (3.0, 5.0))
+    assert cut_of_labels(graph, labels, 2) == 2 * 0.5 / 4
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_bounds_hold_after_any_start(seed, global_random_seed):
     rng = np.random.RandomState(seed + 1000 * global_random_seed)

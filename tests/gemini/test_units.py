@@ -85,8 +85,7 @@ def test_a_power_of_two_changes_no_bit(params, degree, model, factor):
     assert_allclose(
         objective_of(scaled, X * factor),
         objective_of(gemini, X) * factor**degree,
-        # The solver of transport loses digits of distances near 1e-12.
-        rtol=1e-8 if degree < 2 else 1e-4,
+        rtol=1e-8,
     )
     for name, curve in gemini.history_.items():
         expected = np.array(curve) * factor**degree

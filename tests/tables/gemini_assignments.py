@@ -1,6 +1,7 @@
 """What a GEMINI was trained to, from the probabilities that it predicts."""
 
 import numpy as np
+from sklearn.metrics import pairwise_distances
 
 from skdiffclust._assignments import softmax
 from skdiffclust.gemini import gemini_score
@@ -21,8 +22,13 @@ def objective_of(model, X, affinity=None):
         for name in ("objective", "mode", "kernel", "metric", "kernel_params")
     }
     params["gamma"] = getattr(model, "gamma_", model.gamma)
+    if model.objective == "wasserstein":
+        if affinity is None:
+            affinity = pairwise_distances(X, metric=model.metric)
+        # The solver of transport loses digits of small distances.
+        unit = affinity.max()
+        params["metric"] = "precomputed"
+        return unit * gemini_score(assignments, affinity / unit, **params)
     if affinity is not None:
-        X = affinity
-        name = {"mmd": "kernel", "wasserstein": "metric"}[model.objective]
-        params[name] = "precomputed"
+        return gemini_score(assignments, affinity, **params | {"kernel": "precomputed"})
     return gemini_score(assignments, X, **params)
