@@ -19,6 +19,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.validation import has_fit_parameter
 
+from skdiffclust import PRCut
+
 SHARE = 10  # one of this many cases is in the default selection
 SIZES = 16, 13, 11
 ORDER = np.random.RandomState(0).permutation(sum(SIZES))
@@ -281,7 +283,7 @@ def run_case(name, case, folder):
 
 def assert_labels_fit(model, X, asked_about, known, are_met):
     """Compare the labels with predictions, shares, scores, labels and links."""
-    _, links, _ = known
+    given, links, _ = known
     labels = model.labels_
     assert labels.dtype == np.int64
     assert labels.min() >= -1
@@ -289,6 +291,12 @@ def assert_labels_fit(model, X, asked_about, known, are_met):
     # A link may move the samples that it names away from their prediction.
     is_free = np.ones(len(labels), dtype=bool)
     is_free[np.r_[TOGETHER.ravel(), APART.ravel()]] = not links
+    if isinstance(model, PRCut) and given is not None:
+        # So may a given label: its samples share a cluster that has no others'.
+        is_free &= given == -1
+        is_given = given != -1
+        names = given[is_given].astype(str)
+        assert adjusted_rand_score(names, labels[is_given]) == 1
     if hasattr(model, "predict"):
         assert_array_equal(model.predict(asked_about)[is_free], labels[is_free])
     if hasattr(model, "predict_proba"):

@@ -77,7 +77,7 @@ def multilevel(level, n_clusters, random_state, bounds=UNBOUNDED):
     every level on the way back.
     """
     enough = min(max(_MIN_NODES, _NODES_PER_CLUSTER * n_clusters), _MAX_NODES)
-    enough = max(enough, 2 * n_clusters)
+    enough = max(min(enough, level.n // 3), 2 * n_clusters)
     # No node may grow so large that clusters of it cannot be within their bounds.
     heaviest = np.inf if bounds == UNBOUNDED else 1.5 * level.sizes.sum() / enough
     levels, groups = contract(level, enough, random_state, heaviest)
