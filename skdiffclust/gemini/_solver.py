@@ -364,9 +364,11 @@ def largest_alpha(problem, model, penalty):
     deviations = np.sqrt(column_squares(X, weights))
     norms = penalty.norms(deviations[:, None])
     largest = float((norms / penalty.at(1.0).thresholds).max())
-    # Power iterations of the kernel, weighted on both sides.
+    # Power iterations of the kernel, weighted on both sides. They start from a sum of
+    # features, with factors that let no equal or opposite ones cancel.
     roots = np.sqrt(weights)
-    vector = roots * (X @ (deviations * (-1.0) ** np.arange(len(deviations))))
+    factors = np.random.RandomState(0).normal(size=len(deviations))
+    vector = roots * (X @ (deviations * factors))
     eigenvalue = 0.0
     for _ in range(20):
         norm = float(np.sqrt(vector @ vector))

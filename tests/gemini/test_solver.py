@@ -22,7 +22,7 @@ from skdiffclust.gemini._penalties import (
     GroupLasso,
     groups_by_size,
 )
-from skdiffclust.gemini._solver import GroupSolver, LinearProblem
+from skdiffclust.gemini._solver import GroupSolver, LinearProblem, largest_alpha
 from skdiffclust.gemini._training import loss_and_gradients, train_model
 
 GROUPS = [None, [0, 0, 1, 2, 2, 2, 3, 4]]
@@ -296,6 +296,18 @@ def test_a_perceptron_is_trained_until_its_certificate_is_met():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             assert np.isnan(sparse.fit(X).kkt_)
+
+
+@pytest.mark.parametrize("signs", [(1, 1), (1, -1)])
+def test_largest_penalty_of_features_beside_their_copies(global_random_seed, signs):
+    X = rows(global_random_seed)
+    X = (X[:, :, None] * np.array(signs)).reshape(len(X), -1)
+    task = task_of(X)
+    model = Encoder([np.zeros((16, 3))], [np.zeros(3)])
+    penalty = GroupLasso(groups_by_size(None, 16))
+    eigenvalue = np.linalg.eigvalsh(task.X @ task.X.T / len(X)).max()
+    expected = task.X.std(axis=0).max() * np.sqrt(eigenvalue / 3)
+    assert_allclose(largest_alpha(task, model, penalty), expected, rtol=0.02)
 
 
 def test_the_proximal_method_and_the_contract_agree(global_random_seed):
