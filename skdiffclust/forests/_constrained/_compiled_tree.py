@@ -16,6 +16,8 @@ MAX_ROUNDS = 100
 # Gains are compared in units of this, times the largest similarity, so that differences
 # due to rounding or to the order of summation are ties.
 UNIT = 1e-10
+# Pairs of rows processed between two checks for an interruption.
+_PAIRS_PER_STEP = 2**24
 
 
 class Search(NamedTuple):
@@ -126,26 +128,29 @@ def improve(similarity, component, problem, search):
 
     `component` (n,), from 0 to ``problem.n_clusters - 1``, satisfies the constraints;
     the colours of the problem are not read. The edges are left in ``search.up``.
+
+    Other kernels call it as compiled. `improve_forest` runs it as Python, which checks
+    for an interruption between the steps.
     """
     n_trees = len(search.used)
     n_groups = len(search.targets)
-    for c in range(n_trees):
-        search.changed[c] = True
+    step = max(1, _PAIRS_PER_STEP // len(component))
+    search.changed[:] = True
     unit = gain_unit(similarity)
-    # Literals and integers would compile the steps once more.
-    first = np.int64(0)
-    everything = float(n_groups + 1)
     for _ in range(MAX_ROUNDS):
         grow_trees(similarity, component, problem, search)
-        weigh_moves(similarity, component, problem, search, unit, first, n_groups)
+        for first in range(0, n_groups, step):
+            last = min(first + step, n_groups)
+            weigh_moves(similarity, component, problem, search, unit, first, last)
+        search.used[:] = False
+        largest = 1
         for c in range(n_trees):
-            search.used[c] = False
-        carry_out(similarity, component, search, unit, everything)
-        is_moved = False
-        for c in range(n_trees):
-            search.changed[c] = search.used[c]
-            is_moved = is_moved or search.used[c]
-        if not is_moved:
+            largest = max(largest, search.starts[c + 1] - search.starts[c])
+        n_most = max(1.0, _PAIRS_PER_STEP / largest**2)
+        while not carry_out(similarity, component, search, unit, n_most):
+            pass
+        search.changed[:] = search.used
+        if not search.used.any():
             break
     grow_trees(similarity, component, problem, search)
 

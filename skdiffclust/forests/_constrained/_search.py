@@ -6,9 +6,6 @@ from skdiffclust._constraints import number_by_first_row
 from skdiffclust.forests._constrained._problem import ConstrainedProblem, conflicts_of
 from skdiffclust.forests._trees._tree import components
 
-# Pairs of rows processed between two checks for an interruption.
-_PAIRS_PER_CHUNK = 2**24
-
 
 def improve_cut(similarity, labels, groups, constraints, min_size=0, weights=None):
     """Return the forest that moves reach from a partition that satisfies constraints.
@@ -71,35 +68,11 @@ def improve_forest(similarity, labels, problem):
 
     With checks for an interruption between the steps.
     """
-    from skdiffclust.forests._constrained._compiled_tree import (
-        MAX_ROUNDS,
-        carry_out,
-        gain_unit,
-        grow_trees,
-        new_search,
-        weigh_moves,
-    )
+    from skdiffclust.forests._constrained._compiled_tree import improve, new_search
 
-    n = len(labels)
-    n_groups = len(problem.conflicts)
     component = labels.copy()
     search = new_search(problem)
-    search.changed[:] = True
-    unit = gain_unit(similarity)
-    step = max(1, _PAIRS_PER_CHUNK // n)
-    for _ in range(MAX_ROUNDS):
-        grow_trees(similarity, component, problem, search)
-        for first in range(0, n_groups, step):
-            last = min(first + step, n_groups)
-            weigh_moves(similarity, component, problem, search, unit, first, last)
-        search.used[:] = False
-        largest = float(np.diff(search.starts).max())
-        while not carry_out(
-            similarity, component, search, unit, max(1.0, _PAIRS_PER_CHUNK / largest**2)
-        ):
-            pass
-        search.changed[:] = search.used
-        if not search.used.any():
-            break
-    grow_trees(similarity, component, problem, search)
+    # Without a compiler there is nothing but the function.
+    run = getattr(improve, "py_func", improve)
+    run(similarity, component, problem, search)
     return component, search.up
