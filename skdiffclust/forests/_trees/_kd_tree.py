@@ -227,29 +227,9 @@ def tile_lengths(points, i, tiles, leaf, norm, out):
     """Lengths (w,) from a row to those of a leaf."""
     n_features = tiles.shape[1]
     width = tiles.shape[2]
-    f = 0
-    if norm == 2 and n_features > 1:
-        p = points[i, 0]
-        q = points[i, 1]
-        for w in range(width):
-            out[w] = (tiles[leaf, 0, w] - p) ** 2 + (tiles[leaf, 1, w] - q) ** 2
-        f = 2
-        # Four features at a time, which saves three of four passes over `out`.
-        while f + 4 <= n_features:
-            p = points[i, f]
-            q = points[i, f + 1]
-            r = points[i, f + 2]
-            s = points[i, f + 3]
-            for w in range(width):
-                total = out[w] + (tiles[leaf, f, w] - p) ** 2
-                total = total + (tiles[leaf, f + 1, w] - q) ** 2
-                total = total + (tiles[leaf, f + 2, w] - r) ** 2
-                out[w] = total + (tiles[leaf, f + 3, w] - s) ** 2
-            f += 4
-    else:
-        for w in range(width):
-            out[w] = 0.0
-    while f < n_features:
+    for w in range(width):
+        out[w] = 0.0
+    for f in range(n_features):
         p = points[i, f]
         if norm == 2:
             for w in range(width):
@@ -261,7 +241,6 @@ def tile_lengths(points, i, tiles, leaf, norm, out):
             for w in range(width):
                 difference = abs(tiles[leaf, f, w] - p)
                 out[w] = difference if difference > out[w] else out[w]
-        f += 1
 
 
 @inner
