@@ -43,12 +43,12 @@ import numpy as np
 from scipy import sparse
 from shared import (
     Results,
-    is_here,
     largest_silhouette,
     load,
     seconds,
     some,
     standardised,
+    those_here,
     versions,
 )
 from sklearn import datasets
@@ -188,12 +188,11 @@ def tables_and_images():
     yield "digits", X, y
     yield "digits, noise behind", add_noise_background(X, random_state=30), y
     names = "ctg ecoli heart_statlog letter movlib zoo".split()
-    for name in filter(is_here, names):
+    for name in those_here(*names):
         X, y = load(name)
         yield name, standardised(X), y
-    for name in ("house_votes_84", "isolet", "mnist_t10k", "usps_train"):
-        if is_here(name):
-            yield name, *load(name)
+    for name in those_here("house_votes_84", "isolet", "mnist_t10k", "usps_train"):
+        yield name, *load(name)
 
 
 def data_sets():

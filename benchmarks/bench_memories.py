@@ -33,7 +33,7 @@ import warnings
 import numpy as np
 import torch
 from scipy import sparse
-from shared import TABLES, is_here, load, seconds, some, standardised, versions
+from shared import TABLES, load, seconds, some, standardised, those_here, versions
 from sklearn.cluster import (
     KMeans,
     MiniBatchKMeans,
@@ -62,9 +62,10 @@ def large():
     """Compare the time and inertia of fits of large sets with those of k-means."""
     blobs, _ = make_blobs(200_000, 64, centers=10, cluster_std=6.0, random_state=0)
     sets = {"blobs": (blobs, 10)}
-    if is_here("letter"):
+    here = those_here("letter", "mnist_t10k")
+    if "letter" in here:
         sets["letter"] = standardised(load("letter")[0]), 26
-    if is_here("mnist_t10k"):
+    if "mnist_t10k" in here:
         sets["mnist_t10k"] = load("mnist_t10k")[0], 10
     for name, (X, k) in sets.items():
         peers = [cls(k, n_init=10, random_state=0) for cls in (KMeans, MiniBatchKMeans)]
@@ -120,7 +121,7 @@ TABLE_ROWS, SILHOUETTE_ROWS = 3000, 1500
 
 def complete_sets():
     """Yield the name, samples (n, d) and classes (n,) of the twenty data sets."""
-    for name in filter(is_here, TABLES):
+    for name in those_here(*TABLES):
         X, y = load(name)
         yield name, *some(standardised(X), y, TABLE_ROWS)
     for name, generate in GENERATORS.items():
@@ -334,7 +335,7 @@ FRESH = {
 
 def fresh(names):
     """Yield (name, X, y) of at most 600 samples of these tables, standardised."""
-    for name in filter(is_here, names or FRESH):
+    for name in names or FRESH:
         X, y = some(*load(name), 600)
         X = X[:, :: FRESH[name]]
         yield name, standardised(X[:, X.std(axis=0) > 1e-2]), y

@@ -22,7 +22,7 @@ import warnings
 
 import numpy as np
 import shapes
-from shared import OWN, is_here, load, standardised
+from shared import load, standardised, those_here
 from sklearn.cluster import HDBSCAN, KMeans
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import adjusted_rand_score, roc_auc_score
@@ -162,9 +162,8 @@ def generated_outliers(kind, d, rng, n=900, n_odd=45):
 
 def outlier_problems(seed):
     """Yield (name, samples, which are outliers, number of other classes)."""
-    for name in TABLES:
-        if name in OWN or is_here(name):
-            yield name, *table_with_outliers(name, np.random.RandomState(seed))
+    for name in those_here(*TABLES):
+        yield name, *table_with_outliers(name, np.random.RandomState(seed))
     for kind in ("global", "local", "group", "groups", "dependency"):
         for d in (2, 8):
             rng = np.random.RandomState(seed)

@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import sys
 import time
 import warnings
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -29,6 +31,19 @@ def is_here(name):
     return name in OWN or has_data(name)
 
 
+@cache
+def those_here(*names):
+    """Return the data sets that can be read, and print which ones are left out."""
+    missing = [name for name in names if not is_here(name)]
+    if missing:
+        print(
+            f"left out, not found (see SKDIFFCLUST_DATA): {', '.join(missing)}",
+            file=sys.stderr,
+            flush=True,
+        )
+    return [name for name in names if name not in missing]
+
+
 def load(name):
     """Return the samples (n, d), float64 and unscaled, and classes of a data set."""
     if name in OWN:
@@ -51,7 +66,7 @@ def standardised(X):
 
 def tables(n_most):
     """Yield (name, X, y) of real tables, standardised, at most `n_most` samples."""
-    for name in filter(is_here, TABLES):
+    for name in those_here(*TABLES):
         X, y = some(*load(name), n_most)
         yield name, standardised(X), y
 

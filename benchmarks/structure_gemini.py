@@ -29,7 +29,7 @@ import warnings
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import beta
-from shared import is_here, largest_silhouette, load, some, standardised
+from shared import largest_silhouette, load, some, standardised, those_here
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.mixture import GaussianMixture
 
@@ -176,7 +176,7 @@ def by_bic(X):
 
 def real_tables():
     """Yield (name, samples, number of classes) of real tables."""
-    for name in filter(is_here, (*REAL, *IMAGES)):
+    for name in those_here(*REAL, *IMAGES):
         X, y = some(*load(name), 1500)
         yield name, X if name in IMAGES else standardised(X), len(np.unique(y))
 
