@@ -15,9 +15,11 @@ from skdiffclust.cuts._ratio_cut import cut_of_labels, modularity
 from skdiffclust.cuts._starts import combine_parts
 
 # Numbers that are tried at least, and the least nodes per cluster. Beyond, numbers are
-# tried up to twice that of the largest modularity, and one more, which is cut.
+# tried up to twice that of the largest modularity, and one more, which is cut, but no
+# more than `_MOST`: each is a search.
 FIRST = 15
 _NODES_PER_CLUSTER = 3
+_MOST = 1000
 # Starts for each number, at least one: all together see at most this many edges.
 _MOST_STARTS = 3
 _SEARCHED_EDGES = 1_000_000
@@ -48,7 +50,7 @@ def cut_curve(nodes, least, bounds_of, finish, random_state):
     level = nodes.level
     n_edges = max(nodes.graph.nnz // 2, 1)
     n_starts = int(np.clip(_SEARCHED_EDGES // n_edges, 1, _MOST_STARTS))
-    most = max(level.n // _NODES_PER_CLUSTER, least)
+    most = max(min(level.n // _NODES_PER_CLUSTER, _MOST), least)
     last = min(max(FIRST, least), most)
     found = []
     modularities = []
