@@ -115,52 +115,36 @@ def center(X, means=None, *, dtype=np.float64):
     return centered
 
 
-def distance_matrix(X, Y=None, *, metric="euclidean"):
-    """Return the distances (n, m), float64, of rows of X to rows of Y (default X).
+def distance_matrix(X, *, metric="euclidean"):
+    """Return the distances (n, n), float64, between rows of X, dense or sparse.
 
     Euclidean distances and those derived from them (squared, cosine) are sums of
     squared differences, so that the distance of equal rows is exactly 0 and an offset
     costs no digits; others are those of `sklearn.metrics.pairwise_distances`.
     Parameters that a metric estimates from data ("seuclidean", "mahalanobis") come from
-    Y if given, the training rows. "precomputed" with Y None checks the square matrix X
-    and returns it.  With Y None the result is exactly symmetric with a zero diagonal.
-    Sparse X, with Y None, is made dense a block of rows at a time.  O(n m d) time.
+    dense X. The result is exactly symmetric with a zero diagonal. Sparse X is made
+    dense a block of rows at a time. O(n² d) time.
     """
-    if isinstance(metric, str) and metric == "precomputed":
-        if Y is None:
-            return check_precomputed(X, name="X", kind="distance")
-        return np.asarray(X, dtype=np.float64)
-    if sp.issparse(X):
-        return _distances_of_sparse(X, metric)
-    X = np.asarray(X, dtype=np.float64)
-    other = X if Y is None else np.asarray(Y, dtype=np.float64)
-    check_dense_size(len(X), len(other), **_DISTANCES)
-    params = fitted_metric_params(other, metric, None)
-    distances = block_distances(X, other, metric, params)
-    if Y is None:
-        _symmetrise_dense(distances)
-        np.fill_diagonal(distances, 0.0)
-    return distances
-
-
-def _distances_of_sparse(X, metric):
-    """Return the distances (n, n) of the rows of sparse X, as of a dense X."""
-    if isinstance(metric, str) and metric in _FITTED_METRICS:
+    params = {}
+    if not sp.issparse(X):
+        params = fitted_metric_params(X, metric)
+    elif isinstance(metric, str) and metric in _FITTED_METRICS:
         raise ValueError(
             "The 'metric' parameter must not be one that is estimated from X if X is "
             f"sparse. Got {metric!r} instead. Pass a dense X, or another metric."
         )
     n = X.shape[0]
-    check_dense_size(n, n, **_DISTANCES)
-    X = X.astype(np.float64)
+    check_dense_size(n, **_DISTANCES)
+    if metric == "cosine":
+        refuse_zero_rows(X)
+    X = X.astype(np.float64, copy=False)
     distances = np.empty((n, n))
     step = max(16, MATRIX_BLOCK_ENTRIES // X.shape[1])
     blocks = [slice(start, start + step) for start in range(0, n, step)]
     for i, rows in enumerate(blocks):
-        dense = X[rows].toarray()
+        dense = _dense(X[rows])
         for columns in blocks[: i + 1]:
-            other = dense if rows == columns else X[columns].toarray()
-            values = block_distances(dense, other, metric, {})
+            values = block_distances(dense, _dense(X[columns]), metric, params)
             distances[rows, columns] = values
             distances[columns, rows] = values.T
     _symmetrise_dense(distances)
@@ -168,81 +152,48 @@ def _distances_of_sparse(X, metric):
     return distances
 
 
-def kernel_matrix(X, Y=None, *, kernel="linear", kernel_params=None):
-    """Return the kernel (n, m), float64, of rows of X with rows of Y (default X).
+def _dense(X):
+    """Return dense or sparse X as an array."""
+    return X.toarray() if sp.issparse(X) else X
 
-    A wrapper of `sklearn.metrics.pairwise.pairwise_kernels`. Rows are centred first if
-    that changes rounding only ("rbf", "laplacian"); for a linear kernel the caller
-    centres, because that changes the values.  Sparse X, with Y None, stays sparse and
-    is not centred.  "precomputed" with Y None checks the square matrix X.  With Y None
-    the result is exactly symmetric. ValueError if the kernel gives NaN or infinity.
+
+def kernel_matrix(X, *, kernel="linear", kernel_params=None):
+    """Return the kernel (n, n), float64, between rows of X, dense or sparse.
+
+    A wrapper of `sklearn.metrics.pairwise.pairwise_kernels`. Rows of dense X are
+    centred first if that changes rounding only ("rbf", "laplacian"); for a linear
+    kernel the caller centres, because that changes the values. A function gets the
+    arguments that `pairwise_kernels` passes. The result is exactly symmetric.
+    ValueError if the kernel gives NaN or infinity.
     """
-    if kernel == "precomputed":
-        if Y is None:
-            return check_precomputed(X, name="X", kind="kernel")
-        return np.asarray(X, dtype=np.float64)
-    if sp.issparse(X):
-        return _kernel_of_sparse(X, kernel, kernel_params)
-    X = np.asarray(X, dtype=np.float64)
-    other = None if Y is None else np.asarray(Y, dtype=np.float64)
-    check_dense_size(len(X), len(X) if other is None else len(other), **_KERNEL)
-    if kernel == "cosine":
+    is_sparse = sp.issparse(X)
+    name = kernel if isinstance(kernel, str) else None
+    if is_sparse and name in _DENSE_KERNELS:
+        raise ValueError(
+            f"The 'kernel' parameter must support sparse X. Got {kernel!r} instead, "
+            "which does not. Pass a dense X, or another kernel."
+        )
+    check_dense_size(X.shape[0], **_KERNEL)
+    X = X.astype(np.float64, copy=False)
+    if name == "cosine":
         refuse_zero_rows(X)
-        if other is not None:
-            refuse_zero_rows(other)
-    if isinstance(kernel, str) and kernel in _TRANSLATION_INVARIANT_KERNELS:
-        means = column_means(X if other is None else other)
-        X = center(X, means)
-        other = None if other is None else center(other, means)
-    values = _finite_kernel(X, other, kernel, kernel_params)
-    if Y is None:
-        _symmetrise_dense(values)
-    return values
-
-
-def _finite_kernel(X, Y, kernel, kernel_params):
-    """Return what scikit-learn computes (n, m), in float64; ValueError if not finite.
-
-    A function gets the arguments that `pairwise_kernels` passes.
-    """
-    function = _of_two_rows(kernel, "kernel") if callable(kernel) else kernel
-    if isinstance(kernel, str) and kernel in _DENSE_KERNELS:
+    elif name in _DENSE_KERNELS:
         # scikit-learn's loops over them do not read what cannot be written.
         X = np.require(X, requirements="W")
-        Y = None if Y is None else np.require(Y, requirements="W")
-    if kernel == "laplacian" and sp.issparse(X):
+    elif name in _TRANSLATION_INVARIANT_KERNELS and not is_sparse:
+        X = center(X)
+    elif name == "laplacian":
         # Its Manhattan distances only read indices of 32 bits.
-        X = _with_short_indices(X)
-        Y = None if Y is None else _with_short_indices(Y)
-    values = pairwise_kernels(X, Y, metric=function, **(kernel_params or {}))
+        indices, starts = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+        X = sp.csr_array((X.data, indices, starts), shape=X.shape)
+    function = _of_two_rows(kernel, "kernel") if callable(kernel) else kernel
+    values = pairwise_kernels(X, metric=function, **(kernel_params or {}))
     values = np.asarray(values, dtype=np.float64)
     if not np.isfinite(values).all():
         raise ValueError(
             "The 'kernel' parameter must give finite values. Got NaN or infinity from "
             f"{kernel!r} instead. Rescale X or correct the kernel."
         )
-    return values
-
-
-def _with_short_indices(X):
-    """Return sparse X (n, d) as CSR with indices of 32 bits."""
-    X = sp.csr_array(X)
-    indices, starts = X.indices.astype(np.int32), X.indptr.astype(np.int32)
-    return sp.csr_array((X.data, indices, starts), shape=X.shape)
-
-
-def _kernel_of_sparse(X, kernel, kernel_params):
-    """Return the kernel (n, n) of the rows of sparse X, which stays sparse."""
-    if isinstance(kernel, str) and kernel in _DENSE_KERNELS:
-        raise ValueError(
-            f"The 'kernel' parameter must support sparse X. Got {kernel!r} instead, "
-            "which does not. Pass a dense X, or another kernel."
-        )
-    n = X.shape[0]
-    check_dense_size(n, n, **_KERNEL)
-    if kernel == "cosine":
-        refuse_zero_rows(X)
-    values = _finite_kernel(X.astype(np.float64), None, kernel, kernel_params)
     _symmetrise_dense(values)
     return values
 
@@ -355,20 +306,19 @@ EUCLIDEAN_FORMS = {
 METRICS = PAIRWISE_METRICS | EUCLIDEAN_FORMS.keys()
 
 
-def fitted_metric_params(X_train, metric, metric_params):
-    """Return metric_params (dict) with what the metric estimates from X_train."""
-    params = dict(metric_params or {})
-    if metric == "seuclidean" and "V" not in params:
-        params["V"] = np.var(X_train, axis=0, ddof=1)
-    elif metric == "mahalanobis" and not {"V", "VI"} & params.keys():
+def fitted_metric_params(X_train, metric):
+    """Return what the metric estimates from X_train (dict), for the functions below."""
+    if metric == "seuclidean":
+        return {"V": np.var(X_train, axis=0, ddof=1)}
+    if metric == "mahalanobis":
         covariance = np.atleast_2d(np.cov(X_train.T))
-        params["VI"] = np.linalg.inv(covariance).T
-    return params
+        return {"VI": np.linalg.inv(covariance).T}
+    return {}
 
 
 def block_distances(X, T, metric, params):
     """Return the distances (m, n), a new float64 array, of rows of X to rows of T."""
-    if isinstance(metric, str) and metric in EUCLIDEAN_FORMS and not params:
+    if isinstance(metric, str) and metric in EUCLIDEAN_FORMS:
         form = EUCLIDEAN_FORMS[metric]
         X = form.prepare(X)
         T = form.prepare(T)

@@ -228,12 +228,11 @@ class Encoder:
             outputs += self.biases[layer]
         return outputs, inputs
 
-    def backward(self, gradient, inputs, *, by_samples=False):
+    def backward(self, gradient, inputs):
         """Return the gradients of the arrays, in the order of `arrays`.
 
-        `gradient` (n, n_out) is that of the outputs, `inputs` are from `forward`. With
-        `by_samples` the gradient (n, n_in) of the samples follows. It costs about two
-        forward passes.
+        `gradient` (n, n_out) is that of the outputs, `inputs` are from `forward`. The
+        cost is that of about two forward passes.
         """
         by_weights = []
         by_biases = []
@@ -244,10 +243,7 @@ class Encoder:
             if layer:
                 gradient = gradient @ self.weights[layer].T
                 gradient *= derivative
-        gradients = [*by_weights[::-1], *by_biases[::-1]]
-        if by_samples:
-            return [*gradients, gradient @ self.weights[0].T]
-        return gradients
+        return [*by_weights[::-1], *by_biases[::-1]]
 
     def permute_outputs(self, order):
         """Return the encoder with its outputs in another order (n_out,)."""

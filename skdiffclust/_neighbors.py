@@ -86,7 +86,7 @@ def _less(products, squares, others):
     return np.maximum(distances, 0.0, out=distances)
 
 
-def nearest_sample(X_train, X, *, metric="euclidean", metric_params=None):
+def nearest_sample(X_train, X, *, metric="euclidean"):
     """Return the nearest training row of each row, and how far it is.
 
     This is the out-of-sample rule: the edge that single linkage would add.
@@ -100,7 +100,6 @@ def nearest_sample(X_train, X, *, metric="euclidean", metric_params=None):
     metric : str or callable
         As in `sklearn.metrics.pairwise_distances`; what it estimates from data is
         estimated from X_train.
-    metric_params : dict or None
 
     Returns
     -------
@@ -118,7 +117,7 @@ def nearest_sample(X_train, X, *, metric="euclidean", metric_params=None):
     """
     if isinstance(metric, str) and metric == "precomputed":
         return _nearest_column(X_train, X)
-    indices, distances = _k_nearest(X_train, X, 1, metric, metric_params)
+    indices, distances = _k_nearest(X_train, X, 1, metric)
     return indices[:, 0], distances[:, 0]
 
 
@@ -129,36 +128,23 @@ def k_nearest(X_train, X, n_neighbors):
     Euclidean distance, then by index. As in `nearest_sample`, the result of a row does
     not depend on the other rows.
     """
-    return _k_nearest(X_train, X, n_neighbors, "euclidean", None)
+    return _k_nearest(X_train, X, n_neighbors, "euclidean")
 
 
-def neighbors_graph(
-    X, n_neighbors, *, mode="connectivity", metric="euclidean", metric_params=None
-):
-    """Return the symmetric graph of nearest neighbours as csr_array (n, n).
+def neighbors_graph(X, n_neighbors):
+    """Return the symmetric graph of nearest neighbours of X (n, d) as csr_array (n, n).
 
-    An edge joins two rows if either is among the `n_neighbors` nearest of the other,
-    itself not counted; ties go to the smaller index.  Stored values are 1 with
-    mode="connectivity" and distances with "distance", where the zero distance of two
-    equal rows stays a stored entry.  Indices are sorted, nothing is on the diagonal.
+    An edge joins two rows if either is among the `n_neighbors` nearest of the other, by
+    Euclidean distance, itself not counted; ties go to the smaller index. X is dense or
+    sparse, and n is above `n_neighbors`. Stored values are distances, and the zero
+    distance of two equal rows stays a stored entry. Indices are sorted, nothing is on
+    the diagonal.
     """
-    X = np.asarray(X, dtype=np.float64)
-    n = len(X)
-    if not 1 <= n_neighbors < n:
-        raise ValueError(
-            f"The 'n_neighbors' parameter must be between 1 and n_samples - 1 = "
-            f"{n - 1}. Got {n_neighbors} instead. Lower it or pass more samples."
-        )
-    if mode not in ("connectivity", "distance"):
-        raise ValueError(
-            "The 'mode' parameter must be 'connectivity' or 'distance'. "
-            f"Got {mode!r} instead. Choose one of the two."
-        )
-    nearest, distances = _k_nearest(X, X, n_neighbors + 1, metric, metric_params)
+    n = X.shape[0]
+    nearest, distances = k_nearest(X, X, n_neighbors + 1)
     others = are_others(nearest)
     rows = np.repeat(np.arange(n), n_neighbors)
-    values = distances[others] if mode == "distance" else np.ones(len(rows))
-    return symmetric_union(rows, nearest[others], values, n)[0]
+    return symmetric_union(rows, nearest[others], distances[others], n)[0]
 
 
 def are_others(nearest):
@@ -193,16 +179,16 @@ def _nearest_column(X_train, D):
     return indices.astype(np.int64, copy=False), D[np.arange(len(D)), indices]
 
 
-def _k_nearest(T, X, k, metric, metric_params):
+def _k_nearest(T, X, k, metric):
     """Return (indices, distances), both (m, k), by distance, then by index in T."""
     if sp.issparse(T) or sp.issparse(X):
         return _sparse_nearest(T, X, k, metric)
     T = np.asarray(T, dtype=np.float64)
     X = np.asarray(X, dtype=np.float64)
-    params = fitted_metric_params(T, metric, metric_params)
+    params = fitted_metric_params(T, metric)
     kept = first_duplicates(T, k)
     T = T[kept]
-    if isinstance(metric, str) and metric in EUCLIDEAN_FORMS and not params:
+    if isinstance(metric, str) and metric in EUCLIDEAN_FORMS:
         form = EUCLIDEAN_FORMS[metric]
         T = form.prepare(T)
         X = form.prepare(X)

@@ -104,18 +104,11 @@ def test_center_accepts_what_does_not_overflow(global_random_seed):
 )
 def test_distance_matrix_matches_sklearn(metric, global_random_seed):
     X = rows_with_duplicates(global_random_seed, 40, 3)
-    Y = np.random.RandomState(global_random_seed + 1).normal(size=(15, 3))
     D = distance_matrix(X, metric=metric)
     assert D.dtype == np.float64
     assert_array_equal(D, D.T)
     assert_array_equal(np.diag(D), 0.0)
     assert_allclose(D, pairwise_distances(X, metric=metric), atol=1e-7)
-    params = {"VI": np.linalg.inv(np.cov(Y.T)).T} if metric == "mahalanobis" else {}
-    assert_allclose(
-        distance_matrix(X, Y, metric=metric),
-        pairwise_distances(X, Y, metric=metric, **params),
-        rtol=1e-9,
-    )
 
 
 FORMS = {
@@ -154,23 +147,16 @@ def test_cosines_of_rows_without_a_direction_are_refused():
         partial(distance_matrix, metric="cosine"),
         partial(kernel_matrix, kernel="cosine"),
     ):
-        for samples in ((X,), (X, Y), (Y, X)):
-            with pytest.raises(ValueError, match=r"1 sample\(s\), at index 1"):
-                matrix(*samples)
+        with pytest.raises(ValueError, match=r"1 sample\(s\), at index 1"):
+            matrix(X)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "laplacian", "polynomial"])
 def test_kernel_matrix_matches_sklearn(kernel, global_random_seed):
     X = rows_with_duplicates(global_random_seed, 40, 3)
-    Y = np.random.RandomState(global_random_seed + 1).normal(size=(15, 3))
     K = kernel_matrix(X, kernel=kernel)
     assert_array_equal(K, K.T)
     assert_allclose(K, pairwise_kernels(X, metric=kernel), rtol=1e-9)
-    assert_allclose(
-        kernel_matrix(X, Y, kernel=kernel, kernel_params=None),
-        pairwise_kernels(X, Y, metric=kernel),
-        rtol=1e-9,
-    )
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
@@ -191,14 +177,10 @@ def test_custom_kernel_and_its_nan(global_random_seed):
         kernel_matrix(X, kernel=lambda x, y: np.nan)
 
 
-def test_precomputed_matrices_are_checked():
+def test_the_diagonal_of_a_kernel_is_kept():
     square = np.array([[5.0, 1.0], [1.0, 7.0]])
-    zeroed = distance_matrix(square, metric="precomputed")
-    assert_array_equal(zeroed, [[0, 1], [1, 0]])
-    assert_array_equal(kernel_matrix(square, kernel="precomputed"), square)
-    for function, name in ((distance_matrix, "metric"), (kernel_matrix, "kernel")):
-        with pytest.raises(ValueError, match=r"square.*\(1, 2\)"):
-            function(square[:1], **{name: "precomputed"})
+    assert_array_equal(check_precomputed(square), [[0, 1], [1, 0]])
+    assert_array_equal(check_precomputed(square, kind="kernel"), square)
 
 
 # ------------------------------------------------------------------ precomputed

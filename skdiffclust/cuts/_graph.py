@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from skdiffclust._affinity import (
-    distance_matrix,
+    block_distances,
     refuse_overflow,
     refuse_underflow,
     unit_rows,
@@ -254,7 +254,8 @@ class Affinity:
             # Less 1, a factor of all weights, so that a low temperature does not
             # overflow.
             return np.exp((cosines - 1.0) / self.temperature)
-        return np.exp(-(distance_matrix(X, self.X) ** 2) / self.temperature)
+        distances = block_distances(X, self.X, "euclidean", {})
+        return np.exp(-(distances**2) / self.temperature)
 
 
 def _pattern(graph):

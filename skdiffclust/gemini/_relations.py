@@ -127,6 +127,9 @@ def make_relation(kind, X, kernel, metric, gamma=None, kernel_params=None):
     """
     if kind is None:
         return None
+    given = kernel if kind == "kernel" else metric
+    if isinstance(given, str) and given == "precomputed":
+        return given_relation(X, kind, X.dtype, name="X")
     if kind == "distance":
         return Matrix(_checked_distances(distance_matrix(X, metric=metric), metric))
     if hasattr(kernel, "fit_transform"):
@@ -158,9 +161,9 @@ def make_relation(kind, X, kernel, metric, gamma=None, kernel_params=None):
     return Matrix(values.astype(X.dtype, copy=False))
 
 
-def given_relation(affinity, kind, dtype):
+def given_relation(affinity, kind, dtype, *, name="affinity"):
     """Return a Matrix of an affinity (n, n) that was passed, checked and in a dtype."""
-    values = check_precomputed(affinity, name="affinity", kind=kind)
+    values = check_precomputed(affinity, name=name, kind=kind)
     if kind == "distance":
         _checked_distances(values, "precomputed")
     return Matrix(values.astype(dtype, copy=False))

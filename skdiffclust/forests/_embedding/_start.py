@@ -8,7 +8,7 @@ from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator, svds
 from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.neighbors import NearestNeighbors, kneighbors_graph
+from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
 from skdiffclust._affinity import extremes
@@ -311,11 +311,8 @@ def neighbors_of(X, n_neighbors):
     """
     n_neighbors = min(n_neighbors, X.shape[0] - 1)
     if not issparse(X):
-        return neighbors_graph(X.reshape(len(X), -1), n_neighbors)
-    graph = kneighbors_graph(X, n_neighbors)
-    graph = (graph + graph.T).tocsr()
-    graph.sort_indices()
-    return graph
+        X = X.reshape(len(X), -1)
+    return neighbors_graph(X, n_neighbors)
 
 
 def learning_rate_of(parameter, first_weights, step):

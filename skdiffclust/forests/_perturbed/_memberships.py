@@ -37,7 +37,7 @@ def perturbed_edges(lengths, tree):
     if lengths.graph is not None or not n_neighbors:
         near = lengths.graph
     elif lengths.points is not None and lengths.norm == 2 and lengths.core is None:
-        near = neighbors_graph(lengths.points, n_neighbors, mode="distance")
+        near = neighbors_graph(lengths.points, n_neighbors)
         near.data = lengths.finish(near.data**2)
     else:
         near = _nearest_of_all(lengths, n_neighbors)

@@ -116,7 +116,7 @@ def lengths_of_points(X, metric):
         if isinstance(metric, str) and metric in _NORMS:
             points = np.ascontiguousarray(X, dtype=np.float64)
             norm = _NORMS[metric]
-        params = fitted_metric_params(X, metric, None)
+        params = fitted_metric_params(X, metric)
         # A metric that the user passes may not be thread-safe.
         lock = Lock() if callable(metric) else nullcontext()
 

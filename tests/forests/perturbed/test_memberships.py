@@ -168,7 +168,7 @@ def test_unit_and_container_do_not_matter():
     given = fitted(D, metric="precomputed")
     assert_allclose(given.memberships_, forest.memberships_, atol=0.25)
     assert_array_equal(given.labels_, forest.labels_)
-    graph = neighbors_graph(X, 20, mode="distance")
+    graph = neighbors_graph(X, 20)
     sparse = fitted(graph, metric="precomputed")
     assert_allclose(sparse.memberships_.sum(axis=1), 1)
     assert_allclose(fitted(X, min_samples=4).memberships_.sum(axis=1), 1)
