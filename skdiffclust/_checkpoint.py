@@ -343,23 +343,18 @@ def stream_arrays(random_state):
             "RandomState that was made from one. Got a RandomState of "
             f"{state['bit_generator']} instead. Pass an integer."
         )
-    return {
-        "stream.keys": state["state"]["key"],
-        "stream.position": state["state"]["pos"],
-        "stream.has_gauss": state["has_gauss"],
-        "stream.gauss": state["gauss"],
-    }
+    return dict(zip(_STREAM, random_state.get_state()[1:], strict=True))
 
 
+# The parts of the state of a RandomState.
+_STREAM = ("stream.keys", "stream.position", "stream.has_gauss", "stream.gauss")
 # For `Checkpoint.open`: NumPy does not check the position, which is an index.
 STREAM_VALUES = {"stream.position": 625}
 
 
 def restore_stream(random_state, arrays):
     """Restore a RandomState from `stream_arrays`."""
-    names = "position", "has_gauss", "gauss"
-    rest = (arrays[f"stream.{name}"].item() for name in names)
-    random_state.set_state(("MT19937", arrays["stream.keys"], *rest))
+    random_state.set_state(("MT19937", *(arrays[name] for name in _STREAM)))
 
 
 def without_prefix(prefix, arrays):

@@ -164,8 +164,13 @@ def drop_stale(estimator, names):
         vars(estimator).pop(name, None)
 
 
-class _Task:
-    """A node in scikit-learn's tree of fit tasks; without callbacks it does nothing."""
+class FitTask:
+    """A node in scikit-learn's tree of fit tasks; without callbacks it does nothing.
+
+    `root` begins the fit of an estimator, ``subtask(name)`` a step of it. ``end()`` of
+    a step says whether a callback asks to stop; ``end(dict)`` of the root comes after
+    the fitted attributes are assigned.
+    """
 
     def __init__(self, estimator=None, context=None, X=None, y=None):
         self._estimator = estimator
@@ -177,7 +182,7 @@ class _Task:
 
     @classmethod
     def root(cls, estimator, X, y, max_subtasks):
-        """Begin the fit of an estimator."""
+        """Begin the fit of an estimator with `CallbackSupportMixin` to validated X."""
         if not getattr(estimator, CALLBACKS_ATTRIBUTE, None):
             return cls()
         if y is None:
@@ -192,7 +197,7 @@ class _Task:
         if self._context is None:
             return self
         context = self._context.subcontext(task_name=name, max_subtasks=max_subtasks)
-        return _Task(self._estimator, context, self._X, self._y)
+        return FitTask(self._estimator, context, self._X, self._y)
 
     def end(self, attributes=None):
         """End the task; return whether a callback asks to stop its siblings."""
@@ -204,30 +209,6 @@ class _Task:
             y=self._y,
             reconstruction_attributes=attributes and _without_feature_names(attributes),
         )
-
-
-def fit_task(estimator, X, y=None, *, max_subtasks):
-    """Begin the fit of an estimator whose steps are not epochs, for its callbacks.
-
-    Parameters
-    ----------
-    estimator : estimator instance
-        One with `CallbackSupportMixin`, inside its decorated ``fit``.
-    X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Validated data, handed to callbacks.
-    y : array-like of shape (n_samples,) or None, default=None
-        Target, handed to callbacks.
-    max_subtasks : int
-        Number of steps.
-
-    Returns
-    -------
-    task : object
-        ``task.subtask(name)`` begins a step. ``end()`` of a step says whether a
-        callback asks to stop; ``end(dict)`` of the task itself comes after the fitted
-        attributes are assigned.
-    """
-    return _Task.root(estimator, X, y, max_subtasks)
 
 
 def _without_feature_names(attributes):
@@ -262,7 +243,7 @@ class EpochLoop:
         by `tol`, relative to its absolute value; None never stops for that.
     history : dict of lists or None, default=None
         Curve to continue, for ``partial_fit``; copied.
-    task : _Task or None, default=None
+    task : FitTask or None, default=None
         Fit task whose children are the epochs, given by `Training`.
 
     Attributes
@@ -303,7 +284,7 @@ class EpochLoop:
         self.tol = tol
         # A small integer of NumPy would overflow.
         self.n_iter_no_change = n_iter_no_change and int(n_iter_no_change)
-        self._task = _Task() if task is None else task
+        self._task = FitTask() if task is None else task
         self._epoch_task = None
         self._scale = 0.0  # |first loss| that exceeds rounding
         self._reference = np.inf  # the loss that progress is measured from
@@ -548,7 +529,7 @@ class Training:
         self._stopped = False
         self.loops = []
         max_subtasks = max_iter if n_init == 1 else n_init
-        self._task = _Task.root(estimator, X, y, max_subtasks)
+        self._task = FitTask.root(estimator, X, y, max_subtasks)
 
     def __iter__(self):
         """Yield the loop of each restart, until `n_init`, `stop`, or a callback."""

@@ -12,8 +12,6 @@ from time import perf_counter
 
 from threadpoolctl import ThreadpoolController
 
-from skdiffclust._compat import effective_n_threads
-
 # Seconds that a chunk should take; the next one is sized by the last.
 _CHUNK_SECONDS = 0.04
 
@@ -39,15 +37,6 @@ def small_products(n_multiplications):
     is_small = n_multiplications <= _SMALL_PRODUCT
     with _controller().limit(limits=1, user_api="blas") if is_small else nullcontext():
         yield
-
-
-def thread_count(n_jobs):
-    """Threads for `n_jobs`: by default all that OpenMP may use here.
-
-    That follows the limits that joblib's workers, threadpoolctl and OMP_NUM_THREADS
-    set, so a fit inside of a parallel search takes no more than its share.
-    """
-    return effective_n_threads(n_jobs)
 
 
 def run_chunks(kernel, n_items, arguments, n_threads, size=1):

@@ -419,19 +419,18 @@ class ModuleState:
             "torch_stream": to_numpy(torch.get_rng_state()),
             "n_parts": self._parts.n_parts,
         }
-        if _runs_on_cuda(self._module):
+        # On a GPU, dropout has a random stream of its own.
+        if any(parameter.is_cuda for parameter in self._module.parameters()):
             arrays["cuda_stream"] = to_numpy(torch.cuda.get_rng_state())
         for name, value in module_state(self._module).items():
             arrays[f"module.{name}"] = value
         for name, parameter in _parameters(self._module, self._optimizer).items():
-            slots = self._optimizer.state.get(parameter, {})
+            # None yet for parameters without a gradient.
+            zeros = dict.fromkeys(_ADAM, torch.zeros_like(parameter))
+            zeros["step"] = torch.zeros(())
+            slots = self._optimizer.state.get(parameter) or zeros
             for slot in _ADAM:
-                # None yet for parameters without a gradient.
-                shape = () if slot == "step" else tuple(parameter.shape)
-                zeros = np.zeros(shape, dtype=_slot_dtype(parameter, slot))
-                arrays[f"adam.{name}.{slot}"] = (
-                    to_numpy(slots[slot]) if slots else zeros
-                )
+                arrays[f"adam.{name}.{slot}"] = to_numpy(slots[slot])
         return arrays
 
     def load(self, arrays):
@@ -461,16 +460,6 @@ def _parameters(module, optimizer):
         for group in optimizer.param_groups
         for parameter in group["params"]
     }
-
-
-def _slot_dtype(parameter, slot):
-    """Return the dtype of an entry of Adam's state for a parameter."""
-    return "float32" if slot == "step" else to_numpy(parameter.new_empty(0)).dtype
-
-
-def _runs_on_cuda(module):
-    """Whether a module is on a GPU, where the random stream of its dropout is."""
-    return any(parameter.is_cuda for parameter in module.parameters())
 
 
 def module_identity(module, outputs):

@@ -7,6 +7,7 @@ from numbers import Real
 import pytest
 from sklearn import config_context, get_config
 from sklearn.base import BaseEstimator
+from threadpoolctl import threadpool_limits
 
 from skdiffclust import _compat
 from skdiffclust._compat import (
@@ -14,6 +15,7 @@ from skdiffclust._compat import (
     CallbackSupportMixin,
     Interval,
     StrOptions,
+    effective_n_threads,
     fit_context,
     validate_params,
 )
@@ -119,3 +121,10 @@ def test_costs_nothing_beside_sklearn_cluster():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["skdiffclust", "skdiffclust._compat"]
+
+
+def test_number_of_threads_follows_the_limits_of_others():
+    assert effective_n_threads(1) == 1
+    assert effective_n_threads(3) == 3
+    with threadpool_limits(1):
+        assert effective_n_threads() == effective_n_threads(None) == 1

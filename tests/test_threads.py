@@ -6,7 +6,7 @@ from time import sleep
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from skdiffclust._threads import run_chunks, small_products, thread_count
+from skdiffclust._threads import run_chunks, small_products
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 4])
@@ -51,13 +51,6 @@ def test_an_interruption_while_threads_start_stops_those_that_run(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         run_chunks(lambda first, last: sleep(0.05), 200, (), 3)
     assert threading.active_count() <= before
-
-
-def test_number_of_threads_follows_the_limits_of_others():
-    assert thread_count(1) == 1
-    assert thread_count(3) == 3
-    with threadpool_limits(1):
-        assert thread_count(None) == 1
 
 
 def blas_threads():

@@ -4,8 +4,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order
 
+from skdiffclust._compat import effective_n_threads
 from skdiffclust._compiled import compiled
-from skdiffclust._threads import run_chunks, thread_count
+from skdiffclust._threads import run_chunks
 from skdiffclust.cuts._local_search import (
     UNBOUNDED,
     Level,
@@ -51,7 +52,7 @@ def search(level, n_clusters, n_starts, random_state, bounds=UNBOUNDED):
             rng = np.random.RandomState(seeds[i])
             starts[i] = multilevel(level, n_clusters, rng, bounds)
 
-    n_threads = thread_count(None) if level.n >= _THREADED else 1
+    n_threads = effective_n_threads() if level.n >= _THREADED else 1
     ranks = []
     while len(ranks) < n_starts:
         n_done = len(ranks)

@@ -25,8 +25,8 @@ from skdiffclust._compat import (
 )
 from skdiffclust._constraints import as_constraints, check_feasible, restrict
 from skdiffclust._history import (
+    FitTask,
     drop_stale,
-    fit_task,
     keep_state_on_error,
     warn_of_convergence,
 )
@@ -404,7 +404,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             X = X[kept][:, kept] if is_given else X[kept]
             constraints = None if constraints is None else restrict(constraints, kept)
         self._check_perturbations(constraints)
-        task = fit_task(self, everything, y, max_subtasks=1 + self.n_perturbations)
+        task = FitTask.root(self, everything, y, 1 + self.n_perturbations)
         growth = task.subtask("tree")
         lengths = lengths_of_matrix(X) if is_clean else lengths_of(X, self.metric)
         lengths = self._raised(lengths)

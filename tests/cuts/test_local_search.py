@@ -262,7 +262,7 @@ def test_threads_change_no_label(monkeypatch):
     found = []
     monkeypatch.setattr(_multilevel, "_THREADED", 0)
     for n_threads in (1, 2, 3):
-        monkeypatch.setattr(_multilevel, "thread_count", lambda n_jobs, n=n_threads: n)
+        monkeypatch.setattr(_multilevel, "effective_n_threads", lambda n=n_threads: n)
         found.append(search(as_level(graph), 4, 5, np.random.RandomState(0)))
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])

@@ -219,14 +219,14 @@ def _split(rows, n_blocks):
 
 def _grow(blocks):
     """Return the edges and squared lengths of the tree of the samples of blocks."""
-    from skdiffclust._threads import thread_count
+    from skdiffclust._compat import effective_n_threads
     from skdiffclust.forests._trees._boruvka import boruvka
     from skdiffclust.forests._trees._prim import prim_on_points
 
     points = np.concatenate([_values(block) for block in blocks])
     rows = np.concatenate([block.rows for block in blocks])
     vertices = np.arange(len(points))
-    found = boruvka(points, vertices, thread_count(None))
+    found = boruvka(points, vertices, effective_n_threads(None))
     edges, lengths = found or prim_on_points(points, vertices)
     return rows[edges], lengths
 

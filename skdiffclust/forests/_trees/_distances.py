@@ -206,13 +206,13 @@ def _core_lengths(lengths, min_samples, n_jobs):
     from skdiffclust.forests._trees._neighbors import find_neighbors
 
     if lengths.points is not None and is_compiled(lengths.n_samples, find_neighbors):
-        from skdiffclust._threads import thread_count
+        from skdiffclust._compat import effective_n_threads
         from skdiffclust.forests._trees._boruvka import (
             raised_boruvka,
             raised_neighbors,
         )
 
-        n_threads = thread_count(n_jobs)
+        n_threads = effective_n_threads(n_jobs)
         found = raised_neighbors(lengths.points, min_samples, n_threads, lengths.norm)
         if found is not None:
             return found[0], partial(raised_boruvka, found[1])

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from skdiffclust._threads import thread_count
+from skdiffclust._compat import effective_n_threads
 from skdiffclust._validation import check_dense_size
 from skdiffclust.forests._trees._compilation_threshold import is_compiled
 from skdiffclust.forests._trees._small_prim import prim
@@ -66,7 +66,7 @@ def _solver(lengths, n_rows, algorithm, n_jobs, is_whole):
         is_fast = is_compiled(n_rows, take_edges) and not by_prim
         return _by_kruskal if is_fast else None
     if lengths.grow is not None and is_whole and not by_prim:
-        return lambda *_: lengths.grow(thread_count(n_jobs))
+        return lambda *_: lengths.grow(effective_n_threads(n_jobs))
     if lengths.points is not None and not is_raised and not by_prim:
         if algorithm == "boruvka":
             return partial(_by_boruvka, n_jobs=n_jobs)
@@ -126,7 +126,7 @@ def _by_blocks(lengths, vertices, n_jobs):
     """Grow the tree of each pair of blocks of rows, and merge them."""
     from skdiffclust.forests._trees._metric_blocks import edges_by_blocks
 
-    return edges_by_blocks(lengths.between, vertices, thread_count(n_jobs))
+    return edges_by_blocks(lengths.between, vertices, effective_n_threads(n_jobs))
 
 
 def _by_boruvka(lengths, vertices, n_jobs):
@@ -138,7 +138,7 @@ def _by_boruvka(lengths, vertices, n_jobs):
     duplicates, kept, vertices_kept = join_duplicates(points, vertices)
     if len(kept) < len(points):
         points = points[kept]
-    found = boruvka(points, vertices_kept, thread_count(n_jobs), lengths.norm)
+    found = boruvka(points, vertices_kept, effective_n_threads(n_jobs), lengths.norm)
     if found is None:
         if lengths.norm == 2:
             return _by_prim(lengths, vertices)
