@@ -383,17 +383,17 @@ def _check_cannot_link(links, n_samples):
     if sparse.issparse(links):
         return _pairs_of_incidence(links, n_samples, title)
     pairs = check_pairs(links, n_samples, title, f"{_PAIRS} or {_INCIDENCE}")
-    _refuse_self_pairs(pairs, title)
+    refuse_self_pairs(pairs, title)
     return pairs
 
 
-def _refuse_self_pairs(pairs, title):
-    """Refuse pairs (n_links, 2) that separate a sample from itself."""
+def refuse_self_pairs(pairs, title):
+    """Refuse pairs (n_links, 2) of a sample with itself."""
     alone = pairs[pairs[:, 0] == pairs[:, 1], 0]
     if alone.size:
         raise ValueError(
-            f"{title} must separate two different samples. Got sample {alone[0]} twice "
-            "instead. Remove that pair."
+            f"{title} must have two different samples in a pair. Got sample {alone[0]} "
+            "twice instead. Remove that pair."
         )
 
 
@@ -455,7 +455,7 @@ def _pairs_of_matrix(matrix, n_samples, title, what):
         )
     pairs = np.column_stack(entries.coords).astype(np.int64)
     cannot = pairs[entries.data == -1]
-    _refuse_self_pairs(cannot, title)
+    refuse_self_pairs(cannot, title)
     return pairs[entries.data == 1], cannot
 
 

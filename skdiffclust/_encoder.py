@@ -174,22 +174,18 @@ class Encoder:
         There is one product per sample, so that its output has the same bits whatever
         the other samples are, unlike in a product of blocks: see `product_by_sample`.
         """
-        outputs = np.empty((X.shape[0], self.n_outputs), dtype=self.dtype)
-        for start in range(0, X.shape[0], _BLOCK_SAMPLES):
-            block = slice(start, start + _BLOCK_SAMPLES)
-            hidden = self._propagate(X[block], len(self.weights) - 1)
-            hidden = product_by_sample(hidden, self.weights[-1])
-            hidden += self.biases[-1]
-            outputs[block] = hidden
-        return outputs
+        return self._by_sample(X, len(self.weights)).astype(self.dtype, copy=False)
 
     def hidden(self, X):
         """Return the last hidden layer (n, n_hidden), X itself without one.
 
         As for `outputs`, one product per sample.
         """
+        return self._by_sample(X, len(self.weights) - 1)
+
+    def _by_sample(self, X, n_layers):
+        """Return what leaves the first layers of the encoder (n, width)."""
         blocks = range(0, max(X.shape[0], 1), _BLOCK_SAMPLES)
-        n_layers = len(self.weights) - 1
         return np.concatenate(
             [
                 self._propagate(X[start : start + _BLOCK_SAMPLES], n_layers)
@@ -198,18 +194,17 @@ class Encoder:
         )
 
     def _propagate(self, X, n_layers):
-        """Return the hidden units (n, h) behind the first layers of the encoder."""
-        hidden = X
+        """Return what leaves the first layers for a block of samples X (n, d)."""
+        units = X
         if isinstance(X, np.ndarray):
-            hidden = X.astype(self.dtype, copy=False)
+            units = X.astype(self.dtype, copy=False)
         function = ACTIVATIONS[self.activation].function
-        for weight, bias in zip(
-            self.weights[:n_layers], self.biases[:n_layers], strict=True
-        ):
-            hidden = product_by_sample(hidden, weight)
-            hidden += bias
-            hidden, _ = function(hidden, False)
-        return hidden
+        for layer in range(n_layers):
+            units = product_by_sample(units, self.weights[layer])
+            units += self.biases[layer]
+            if layer < len(self.weights) - 1:
+                units, _ = function(units, False)
+        return units
 
     def forward(self, X):
         """Return the outputs (n, n_out), and for each layer the input of `backward`.

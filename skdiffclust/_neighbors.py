@@ -15,13 +15,12 @@ from skdiffclust._affinity import (
     block_distances,
     column_means,
     fitted_metric_params,
-    refuse_nonfinite,
     refuse_overflow,
     symmetric_union,
     unit_rows,
 )
 from skdiffclust._duplicates import first_duplicates
-from skdiffclust._validation import canonical_rows, refuse_masked
+from skdiffclust._validation import canonical_rows
 
 _TREE_MAX_FEATURES = 10
 _TREE_SLACK = 1e-12  # far above the rounding of a sum of _TREE_MAX_FEATURES squares
@@ -96,7 +95,7 @@ def nearest_sample(X_train, X, *, metric="euclidean"):
     X_train : {ndarray, sparse} of shape (n_train, d), or None if metric="precomputed"
         Sparse samples have one of `SPARSE_METRICS`.
     X : {ndarray, sparse} of shape (m, d)
-        If metric="precomputed", distances (m, n_train).
+        If metric="precomputed", finite distances (m, n_train), an array.
     metric : str or callable
         As in `sklearn.metrics.pairwise_distances`; what it estimates from data is
         estimated from X_train.
@@ -116,7 +115,8 @@ def nearest_sample(X_train, X, *, metric="euclidean"):
     blocks, beside the answer.
     """
     if isinstance(metric, str) and metric == "precomputed":
-        return _nearest_column(X_train, X)
+        indices = X.argmin(axis=1).astype(np.int64, copy=False)
+        return indices, X[np.arange(len(X)), indices].astype(np.float64)
     indices, distances = _k_nearest(X_train, X, 1, metric)
     return indices[:, 0], distances[:, 0]
 
@@ -155,28 +155,6 @@ def are_others(nearest):
     others = nearest != np.arange(len(nearest))[:, None]
     others[others.all(axis=1), -1] = False
     return others
-
-
-def _nearest_column(X_train, D):
-    """Return each row's smallest entry in distances D (m, n_train): (index, value)."""
-    if sp.issparse(D):
-        raise ValueError(
-            "The 'X' parameter must be a dense matrix of distances to the training "
-            "samples. Got a sparse one instead, and sparse is not supported here: "
-            "use .toarray() with every distance filled in."
-        )
-    refuse_masked(D)
-    D = np.asarray(D, dtype=np.float64)
-    if D.ndim != 2 or (X_train is not None and D.shape[1] != len(X_train)):
-        columns = "n_train" if X_train is None else len(X_train)
-        raise ValueError(
-            f"The 'X' parameter must have shape (m, {columns}), distances to the "
-            f"training samples. Got shape {D.shape} instead. Pass one column per "
-            "training sample."
-        )
-    refuse_nonfinite(D, "X")
-    indices = D.argmin(axis=1)
-    return indices.astype(np.int64, copy=False), D[np.arange(len(D)), indices]
 
 
 def _k_nearest(T, X, k, metric):

@@ -305,7 +305,7 @@ def test_cannot_link_is_never_one_dimensional():
 def test_self_pairs():
     assert_array_equal(as_constraints(2, must_link=[[1, 1]]).groups, [0, 1])
     with pytest.raises(
-        ValueError, match="separate two different samples. Got sample 1 twice"
+        ValueError, match="two different samples in a pair. Got sample 1 twice"
     ):
         as_constraints(2, cannot_link=[[1, 1]])
 
@@ -431,7 +431,7 @@ def test_matrix_by_definition(seed, global_random_seed):
         (sparse.coo_array(([1, 1], ([0, 0], [1, 1])), shape=(3, 3)), "the entry 2"),
         (
             -np.eye(3),
-            "'constraints' .* separate two different samples. Got sample 0 twice",
+            "'constraints' .* two different samples in a pair. Got sample 0 twice",
         ),
         (matrix_of(3, [[0, 1]], [[1, 0]]), "samples 1 and 0 must not be linked"),
         (

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
 
-from skdiffclust import _neighbors
+from skdiffclust import SpanningForestClustering, _neighbors
 from skdiffclust._neighbors import k_nearest, nearest_sample, neighbors_graph
 
 
@@ -136,12 +136,14 @@ def test_nearest_row_precomputed():
     indices, distances = nearest_sample(None, D, metric="precomputed")
     assert_array_equal(indices, [1, 0])
     assert_array_equal(distances, [1.0, 0.0])
-    with pytest.raises(ValueError, match=r"shape \(m, 4\).*Got shape \(2, 3\)"):
-        nearest_sample(np.zeros((4, 2)), D, metric="precomputed")
-    with pytest.raises(ValueError, match="sparse is not supported.*toarray"):
-        nearest_sample(None, sp.csr_array(D), metric="precomputed")
-    with pytest.raises(ValueError, match="finite. Got NaN"):
-        nearest_sample(None, np.where(D == 3, np.nan, D), metric="precomputed")
+    forest = SpanningForestClustering(2, metric="precomputed").fit(1 - np.eye(3))
+    assert_array_equal(forest.predict(D), forest.labels_[[1, 0]])
+    with pytest.raises(ValueError, match="3 features, .* is expecting 4 features"):
+        SpanningForestClustering(2, metric="precomputed").fit(1 - np.eye(4)).predict(D)
+    with pytest.raises(TypeError, match="Sparse data was passed.*toarray"):
+        forest.predict(sp.csr_array(D))
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        forest.predict(np.where(D == 3, np.nan, D))
 
 
 def test_nearest_row_refuses_overflow_and_nan(global_random_seed):

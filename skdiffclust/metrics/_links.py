@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from skdiffclust._constraints import check_pairs
+from skdiffclust._constraints import check_pairs, refuse_self_pairs
 
 
 def links_to_incidence(pairs, n_samples):
@@ -45,13 +45,9 @@ def links_to_incidence(pairs, n_samples):
            [0, 1],
            [1, 1]], dtype=int8)
     """
-    pairs = check_pairs(pairs, n_samples, "The 'pairs' parameter of links_to_incidence")
-    alone = pairs[:, 0] == pairs[:, 1]
-    if alone.any():
-        raise ValueError(
-            "The 'pairs' parameter of links_to_incidence must join different samples. "
-            f"Got sample {pairs[alone][0, 0]} twice instead. Remove that pair."
-        )
+    title = "The 'pairs' parameter of links_to_incidence"
+    pairs = check_pairs(pairs, n_samples, title)
+    refuse_self_pairs(pairs, title)
     columns = np.repeat(np.arange(len(pairs)), 2)
     ones = np.ones(len(columns), dtype=np.int8)
     return sparse.csr_array(

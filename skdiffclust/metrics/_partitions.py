@@ -2,7 +2,7 @@
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from sklearn.metrics.cluster import contingency_matrix
+from sklearn.metrics.cluster import contingency_matrix, pair_confusion_matrix
 
 
 def clustering_accuracy(y_true, y_pred):
@@ -97,8 +97,8 @@ def connectivity_error(y_true, y_pred):
     0.4444444444444444
     """
     y_true, y_pred = _check_labels(y_true, y_pred, "connectivity_error")
-    both, in_true, in_pred = _count_linked(y_true, y_pred)
-    return (in_true + in_pred - 2 * both) / len(y_true) ** 2
+    pairs = pair_confusion_matrix(y_true, y_pred)
+    return float(pairs[0, 1] + pairs[1, 0]) / len(y_true) ** 2
 
 
 def pair_precision(y_true, y_pred):
@@ -138,8 +138,9 @@ def pair_precision(y_true, y_pred):
     0.5
     """
     y_true, y_pred = _check_labels(y_true, y_pred, "pair_precision")
-    both, _, in_pred = _count_linked(y_true, y_pred)
-    return _fraction_of_pairs(both, in_pred, len(y_true))
+    pairs = pair_confusion_matrix(y_true, y_pred)
+    in_pred = pairs[:, 1].sum()
+    return float(pairs[1, 1] / in_pred) if in_pred else 1.0
 
 
 def pair_recall(y_true, y_pred):
@@ -179,8 +180,9 @@ def pair_recall(y_true, y_pred):
     0.5
     """
     y_true, y_pred = _check_labels(y_true, y_pred, "pair_recall")
-    both, in_true, _ = _count_linked(y_true, y_pred)
-    return _fraction_of_pairs(both, in_true, len(y_true))
+    pairs = pair_confusion_matrix(y_true, y_pred)
+    in_true = pairs[1].sum()
+    return float(pairs[1, 1] / in_true) if in_true else 1.0
 
 
 def _check_labels(y_true, y_pred, caller):
@@ -224,17 +226,3 @@ def check_partition(labels, name, caller):
             "unknown."
         )
     return labels
-
-
-def _count_linked(y_true, y_pred):
-    """Count ordered pairs (i, j), i = j too: linked in both, in y_true, in y_pred."""
-    table = contingency_matrix(y_true, y_pred, sparse=True)
-    sizes = table.data, table.sum(axis=1), table.sum(axis=0)
-    return tuple(int(np.square(size, dtype=np.int64).sum()) for size in sizes)
-
-
-def _fraction_of_pairs(hits, total, n_samples):
-    """Return the ratio of two counts of ordered pairs, once i = j is taken out."""
-    if total == n_samples:
-        return 1.0
-    return (hits - n_samples) / (total - n_samples)

@@ -12,10 +12,6 @@ from sklearn.metrics import (
 )
 from sklearn.utils import check_array, check_random_state, get_tags, resample
 
-_SILHOUETTE_FLOOR = -1.0
-_CALINSKI_HARABASZ_FLOOR = 0.0
-_STABILITY_FLOOR = 0.0
-
 
 def path_silhouette_scorer(estimator, X, y=None, *, max_samples=500):
     r"""Scorer: path-based silhouette of the clusters predicted by an estimator.
@@ -88,7 +84,7 @@ def path_silhouette_scorer(estimator, X, y=None, *, max_samples=500):
     """
     rows, labels = _predicted(estimator, X, max_samples, "path_silhouette_scorer")
     if _is_degenerate(labels):
-        return _SILHOUETTE_FLOOR
+        return -1.0
     paths = _shortest_paths(check_array(rows, dtype=np.float64))
     return float(silhouette_score(paths, labels, metric="precomputed"))
 
@@ -153,7 +149,7 @@ def silhouette_scorer(estimator, X, y=None, *, max_samples=2000):
     """
     rows, labels = _predicted(estimator, X, max_samples, "silhouette_scorer")
     if _is_degenerate(labels):
-        return _SILHOUETTE_FLOOR
+        return -1.0
     return float(silhouette_score(rows, labels))
 
 
@@ -215,7 +211,7 @@ def calinski_harabasz_scorer(estimator, X, y=None, *, max_samples=100_000):
     """
     rows, labels = _predicted(estimator, X, max_samples, "calinski_harabasz_scorer")
     if _is_degenerate(labels):
-        return _CALINSKI_HARABASZ_FLOOR
+        return 0.0
     return float(calinski_harabasz_score(rows, labels))
 
 
@@ -295,7 +291,7 @@ def stability_scorer(estimator, X, y=None, *, n_resamples=5, max_samples=2000):
     step, rows = _last_step(estimator, X, max_samples, "stability_scorer")
     labels = step.predict(rows)
     if _is_degenerate(labels):
-        return _STABILITY_FLOOR
+        return 0.0
     _check_at_least(1, n_resamples, "n_resamples", "stability_scorer")
     rng = check_random_state(0)
     n_half = (len(labels) + 1) // 2
