@@ -1,9 +1,9 @@
 """What a GEMINI was trained to, from the probabilities that it predicts."""
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.metrics import pairwise_distances
 
-from skdiffclust._assignments import softmax
 from skdiffclust.gemini import gemini_score
 
 
@@ -11,12 +11,12 @@ def trained(model, X):
     """Return the assignments (n, k) of the training, before calibration."""
     with np.errstate(divide="ignore"):
         logits = np.log(model.predict_proba(X))
-    return softmax(model.temperature_ * logits)
+    return softmax(model.temperature_ * logits, axis=1)
 
 
 def objective_of(model, X, affinity=None):
     """Return the objective of the trained assignments of X."""
-    assignments = softmax(model._logits(X))
+    assignments = softmax(model._logits(X), axis=1)
     params = {
         name: getattr(model, name)
         for name in ("objective", "mode", "kernel", "metric", "kernel_params")
