@@ -336,13 +336,6 @@ def _single_precision(values):
 
 def stream_arrays(random_state):
     """Return the state of a RandomState as arrays by name."""
-    state = random_state.get_state(legacy=False)
-    if state["bit_generator"] != "MT19937":
-        raise ValueError(
-            "The 'random_state' parameter must be an integer with a checkpoint, or a "
-            "RandomState that was made from one. Got a RandomState of "
-            f"{state['bit_generator']} instead. Pass an integer."
-        )
     return dict(zip(_STREAM, random_state.get_state()[1:], strict=True))
 
 

@@ -55,37 +55,24 @@ def resolve_device(device, owner):
     if isinstance(device, str) and device == "cpu":
         return "cpu"
     present = ["cpu"]
-    if not _has_torch():
-        if isinstance(device, str) and device == "auto":
-            return "cpu"
-        if isinstance(device, str) and device.partition(":")[0] == "cuda":
-            require_torch(f"{owner} with device={device!r}")
-        raise ValueError(_no_such_device(device, owner, present))
-    import torch
+    if _has_torch():
+        import torch
 
-    present += [f"cuda:{i}" for i in range(torch.cuda.device_count())]
-    if isinstance(device, str) and device == "auto":
-        return "cuda" if len(present) > 1 else "cpu"
-    try:
-        resolved = torch.device(device)
-    except (RuntimeError, TypeError):
-        resolved = None
-    known = resolved is not None and (
-        str(resolved) in present or (str(resolved) == "cuda" and len(present) > 1)
-    )
-    if not known:
-        raise ValueError(_no_such_device(device, owner, present))
-    return str(resolved)
-
-
-def _no_such_device(device, owner, present):
-    """Return the error on an invalid 'device' parameter."""
-    return (
-        f"The 'device' parameter of {owner} must be 'auto' or one of the devices "
-        f"present: {', '.join(present)}. Got {device!r} instead. Use device='auto', "
-        "which takes the best of them; devices other than the CPU and CUDA are not "
-        "supported."
-    )
+        present += [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+    elif isinstance(device, str) and device.partition(":")[0] == "cuda":
+        require_torch(f"{owner} with device={device!r}")
+    found = "cuda" if len(present) > 1 else "cpu"
+    name = str(device)
+    if name == "auto":
+        return found
+    if name not in (found, *present):
+        raise ValueError(
+            f"The 'device' parameter of {owner} must be 'auto' or one of the devices "
+            f"present: {', '.join(present)}. Got {device!r} instead. Use "
+            "device='auto', which takes the best of them; devices other than the CPU "
+            "and CUDA are not supported."
+        )
+    return name
 
 
 def refuse_other_devices(tensor, owner):
