@@ -243,7 +243,7 @@ PARTS = {
     "published": (
         run_published,
         [
-            *cases(20, ("mmd",), SCENARIOS, MODES, MODELS),
+            *cases(10, ("mmd",), SCENARIOS, MODES, MODELS),
             *cases(5, ("wasserstein",), SCENARIOS, MODES, MODELS),
         ],
     ),

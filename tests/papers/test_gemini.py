@@ -1,6 +1,7 @@
 """Tables 2, 4 and 8 of the Sparse GEMINI paper, MMD rows.
 
-``python tests/papers/test_gemini.py`` prints all that doc/reproductions.rst shows.
+``PYTHONPATH=benchmarks python tests/papers/test_gemini.py`` prints what
+doc/reproductions/gemini.rst shows of them.
 """
 
 import sys
