@@ -15,6 +15,7 @@ from numba.core.registry import CPUDispatcher
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.utils.validation import has_fit_parameter
+from threadpoolctl import threadpool_limits
 
 from skdiffclust import (
     GEMINI,
@@ -183,7 +184,6 @@ def checks(monkeypatch):
     # The number of checks must not depend on the load: it sizes chunks by the time that
     # the last one took, and hands them to threads.
     monkeypatch.setattr(_threads, "perf_counter", lambda: 0.0)
-    monkeypatch.setattr(_threads, "effective_n_threads", lambda n_jobs: 1)
     monkeypatch.setattr(EpochLoop, "record", checks.wrap(EpochLoop.record))
     if find_spec("torch") is not None:
         import torch
@@ -193,6 +193,7 @@ def checks(monkeypatch):
     old = signal.signal(signal.SIGINT, signal.default_int_handler)
     # What raises in a callback of the garbage collector is lost, and others have some.
     gc.disable()
-    yield checks
+    with threadpool_limits(1):
+        yield checks
     gc.enable()
     signal.signal(signal.SIGINT, old)
