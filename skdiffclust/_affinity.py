@@ -144,7 +144,8 @@ def distance_matrix(X, *, metric="euclidean"):
     for i, rows in enumerate(blocks):
         dense = _dense(X[rows])
         for columns in blocks[: i + 1]:
-            values = block_distances(dense, _dense(X[columns]), metric, params)
+            other = dense if rows == columns else _dense(X[columns])
+            values = block_distances(dense, other, metric, params)
             distances[rows, columns] = values
             distances[columns, rows] = values.T
     _symmetrise_dense(distances)

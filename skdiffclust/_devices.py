@@ -61,11 +61,11 @@ def resolve_device(device, owner):
         present += [f"cuda:{i}" for i in range(torch.cuda.device_count())]
     elif isinstance(device, str) and device.partition(":")[0] == "cuda":
         require_torch(f"{owner} with device={device!r}")
-    found = "cuda" if len(present) > 1 else "cpu"
+    best = "cuda" if len(present) > 1 else "cpu"
     name = str(device)
     if name == "auto":
-        return found
-    if name not in (found, *present):
+        return best
+    if name not in (best, *present):
         raise ValueError(
             f"The 'device' parameter of {owner} must be 'auto' or one of the devices "
             f"present: {', '.join(present)}. Got {device!r} instead. Use "

@@ -273,7 +273,7 @@ def test_pynndescent_as_a_transformer():
 
 
 def test_starts_on_small_graphs_differ():
-    # Moves of single nodes end at a cut of .194, wherever the merged nodes are alike.
+    # Moves of single nodes end at a cut of .194 if all starts merge the same nodes.
     X, _ = make_blobs(120, centers=4, cluster_std=1.5, random_state=1)
     for random_state in range(3):
         cut = GraphCutClustering(4, random_state=random_state).fit(X)

@@ -181,8 +181,8 @@ def checks(monkeypatch):
     """The `Checks` of this test; Ctrl-C raises also in the background of a shell."""
     checks = Checks()
     monkeypatch.setattr(CPUDispatcher, "__call__", checks.wrap(CPUDispatcher.__call__))
-    # The number of checks must not depend on the load: it sizes chunks by the time that
-    # the last one took, and hands them to threads.
+    # The number of checks must not depend on the load: chunks are sized by the time the
+    # last one took, and handed to threads. There is one thread below.
     monkeypatch.setattr(_threads, "perf_counter", lambda: 0.0)
     monkeypatch.setattr(EpochLoop, "record", checks.wrap(EpochLoop.record))
     if find_spec("torch") is not None:
