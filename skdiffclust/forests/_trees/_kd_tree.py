@@ -18,8 +18,8 @@ from skdiffclust._compiled import compiled, inner
 from skdiffclust._threads import run_chunks
 
 # Leaves have at most this many rows on average, and no leaf has more than the largest.
-_LEAF_SIZE = 40
-_LARGEST = 64
+_LEAF_SIZE = 80
+_LARGEST = 96
 
 
 class Tree(NamedTuple):

@@ -42,11 +42,11 @@ def test_blocks_of_few_samples(n_samples, n_blocks):
         assert_same_tree(X, n_blocks=n_blocks)
 
 
-@pytest.mark.parametrize("n_samples", [112, 113, 225])
+@pytest.mark.parametrize("n_samples", [160, 161, 321])
 def test_blocks_with_different_numbers_of_leaves(n_samples, global_random_seed):
-    # A block of 57 samples has two leaves, one of 56 has one.
+    # The tree of 81 samples has two leaves, that of 80 has one.
     rng = np.random.default_rng(global_random_seed)
-    assert_same_tree(rng.normal(size=(n_samples, 3)), n_blocks=n_samples // 56)
+    assert_same_tree(rng.normal(size=(n_samples, 3)), n_blocks=n_samples // 40)
     assert_same_tree(rng.integers(0, 5, (n_samples, 4)) * 1.0, n_blocks=2)
     assert_same_tree(rng.normal(size=(500, 3)), n_blocks=12)
 

@@ -127,7 +127,7 @@ def test_the_forest_does_not_depend_on_threads_or_chunks(
 
 
 @pytest.mark.parametrize("kind", ["normal", "grid", "equal"])
-@pytest.mark.parametrize("n_samples", [1, 2, 40, 41, 1000])
+@pytest.mark.parametrize("n_samples", [1, 2, 80, 81, 1000])
 def test_tree_holds_every_row_in_a_box(n_samples, kind, global_random_seed):
     X = samples(kind, n_samples, 3, np.random.default_rng(global_random_seed))
     tree = build_tree(X)
@@ -135,7 +135,7 @@ def test_tree_holds_every_row_in_a_box(n_samples, kind, global_random_seed):
     assert np.array_equal(tree.points, X[tree.order])
     n_leaves = len(tree.starts) - 1
     sizes = np.diff(tree.starts)
-    assert 1 <= sizes.min() <= sizes.max() <= 64
+    assert 1 <= sizes.min() <= sizes.max() <= 96
     for node in range(1, 2 * n_leaves):
         depth = node.bit_length() - 1
         span = n_leaves >> depth
