@@ -5,22 +5,16 @@ from scipy.sparse import issparse
 from sklearn.utils import check_array, resample
 from sklearn.utils.validation import check_is_fitted
 
-from skdiffclust._drawing import axes_of, label_colours
+from skdiffclust._drawing import axes_of
 from skdiffclust.cuts._display import CutCurveDisplay
-from skdiffclust.forests._display import (
-    CondensedTreeDisplay,
-    CutScoresDisplay,
-    DendrogramDisplay,
-)
+from skdiffclust.forests._display import CutScoresDisplay
 from skdiffclust.gemini._display import SelectionProbabilityDisplay, SparsePathDisplay
 
 __all__ = [
     "ClustererComparisonDisplay",
-    "CondensedTreeDisplay",
     "ConnectivityDisplay",
     "CutCurveDisplay",
     "CutScoresDisplay",
-    "DendrogramDisplay",
     "SelectionProbabilityDisplay",
     "SpanningForestDisplay",
     "SparsePathDisplay",
@@ -149,7 +143,7 @@ class SpanningForestDisplay:
         self.cut_edges_ = LineCollection(segments[is_cut], **cut_style)
         self.ax_.add_collection(self.edges_)
         self.ax_.add_collection(self.cut_edges_)
-        style = {"c": label_colours(self.labels), "s": 14, "zorder": 2} | (
+        style = {"c": _label_colours(self.labels), "s": 14, "zorder": 2} | (
             point_kw or {}
         )
         self.points_ = self.ax_.scatter(*positions.T, **style)
@@ -565,7 +559,7 @@ class ClustererComparisonDisplay:
         for name, ax in zip(
             names, np.ravel(lower.subplots(1, len(names))), strict=True
         ):
-            colours = label_colours(comparison.labels[name][shown])
+            colours = _label_colours(comparison.labels[name][shown])
             self.points_[name] = ax.scatter(*positions[shown].T, c=colours, **style)
             ax.set_title(f"{name}: {comparison.n_clusters[name]} clusters", fontsize=9)
             ax.set(xticks=[], yticks=[])
@@ -619,3 +613,14 @@ def _at_most(rows, max_samples):
     if n_samples <= max_samples:
         return rows
     return resample(rows, replace=False, n_samples=max_samples, random_state=0)
+
+
+def _label_colours(labels):
+    """Return a colour (n, 4) for each label, "C0" for 0 and so on; grey if negative."""
+    from matplotlib.colors import to_rgba_array
+
+    labels = np.asarray(labels, dtype=np.int64)
+    shades = [f"C{i}" for i in range(max(labels.max(initial=0) + 1, 1))]
+    colours = to_rgba_array(shades)[labels]
+    colours[labels < 0] = (0.7, 0.7, 0.7, 1.0)
+    return colours

@@ -4,8 +4,6 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from scipy.cluster.hierarchy import fcluster
-from scipy.sparse import csr_array
 from sklearn.datasets import make_moons
 from sklearn.exceptions import NotFittedError
 from sklearn.mixture import GaussianMixture
@@ -20,10 +18,8 @@ from skdiffclust import (
     plotting,
 )
 from skdiffclust.plotting import (
-    CondensedTreeDisplay,
     ConnectivityDisplay,
     CutScoresDisplay,
-    DendrogramDisplay,
     SelectionProbabilityDisplay,
     SpanningForestDisplay,
     SparsePathDisplay,
@@ -332,7 +328,7 @@ def test_selection_probabilities_by_name():
         draw(stable, ax=plt.subplots(1, 3)[1])
 
 
-# ------------------------------------------------------------------ hierarchies
+# ---------------------------------------------------------------- scores of cuts
 
 
 def test_scores_of_cuts(moons):
@@ -345,57 +341,6 @@ def test_scores_of_cuts(moons):
     assert display.mark_.get_linewidth() == 3
     assert display.ax_.get_yscale() == "log"
     assert list(CutScoresDisplay([np.inf, 0.0], 2).plot().line_.get_xdata()) == [3]
-
-
-def test_dendrogram_is_that_of_the_cuts(moons):
-    X, _ = moons
-    forest = SpanningForestClustering(3).fit(X)
-    display = DendrogramDisplay.from_estimator(forest, n_leaves=7)
-    for k in range(2, 8):
-        height = forest.cut_scores_[k - 2]
-        below = forest.cut_scores_[k - 1]
-        at = fcluster(display.linkage, 0.5 * (height + below), "distance")
-        finest = forest.cut(7)
-        leaves = [forest.cut(k)[finest == leaf][0] for leaf in range(7)]
-        sizes = np.bincount(at, weights=_sizes_of(display), minlength=k + 1)[1:]
-        expected = np.bincount(forest.cut(k))
-        assert_array_equal(np.sort(sizes), np.sort(expected))
-        assert len(set(leaves)) == k
-    assert sum(map(int, display.dendrogram_["ivl"])) == len(X)
-    assert_array_equal(
-        np.sort(display.linkage[:, 2])[::-1], forest.cut_scores_[: len(display.linkage)]
-    )
-    assert len(set(display.dendrogram_["leaves_color_list"])) == 3
-    assert forest.cut_scores_[1] > display.threshold > forest.cut_scores_[2]
-
-
-def _sizes_of(display):
-    """Return the sizes of the leaves as floats."""
-    return np.asarray(display.sizes, dtype=np.float64)
-
-
-def test_strips_of_a_condensed_tree(moons):
-    X, _ = moons
-    forest = SpanningForestClustering(2).fit(X)
-    tree = forest.condensed_tree(8)
-    display = CondensedTreeDisplay.from_estimator(forest, min_cluster_size=8)
-    paths = display.strips_.get_paths()
-    assert len(paths) == len(tree.stability) > 2
-    sizes = np.append(len(X), tree.size[len(X) :])
-    for path, size in zip(paths, sizes, strict=True):
-        assert np.isclose(np.ptp(path.vertices[:, 0]), size)
-    assert paths[0].vertices[:, 0].min() == 0
-    # A strip lies within the one that it parts from, below the length where it does.
-    for row in range(len(X), len(tree.child)):
-        own = paths[tree.child[row] - len(X)].vertices
-        above = paths[tree.parent[row] - len(X)].vertices
-        assert own[:, 0].min() >= above[:, 0].min()
-        assert own[:, 0].max() <= above[:, 0].max()
-        assert np.isclose(own[:, 1].max(), 1 / tree.density[row])
-    colours = display.strips_.get_facecolors()
-    assert len(np.unique(colours, axis=0)) == 2
-    grey = CondensedTreeDisplay(tree, np.full(len(X), -1)).plot()
-    assert np.allclose(grey.strips_.get_facecolors()[:, :3], 0.7)
 
 
 def test_colours_of_clusters_are_those_of_the_style():
@@ -414,28 +359,10 @@ def test_colours_of_clusters_are_those_of_the_style():
     assert_array_equal(label_colours([-1]), [[0.7, 0.7, 0.7, 1]])
 
 
-def test_hierarchies_of_equal_samples_and_of_parts():
-    forest = SpanningForestClustering(1).fit([[0.0], [0.0]])
-    assert len(CondensedTreeDisplay.from_estimator(forest).strips_.get_paths()) == 1
-    with pytest.raises(ValueError, match="samples are all equal"):
-        DendrogramDisplay.from_estimator(forest)
-    graph = csr_array(
-        np.array([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 2], [0, 0, 2, 0]])
-    )
-    parts = SpanningForestClustering(2, metric="precomputed").fit(graph)
-    assert np.isfinite(DendrogramDisplay.from_estimator(parts).linkage).all()
-
-
-def test_hierarchies_refused(moons):
+def test_scores_that_a_fit_does_not_have_are_refused(moons):
     X, _ = moons
     by_distance = SpanningForestClustering(None, distance_threshold=0.3).fit(X)
-    for display in (CutScoresDisplay, DendrogramDisplay):
-        with pytest.raises(ValueError, match="has no scores"):
-            display.from_estimator(by_distance)
-        with pytest.raises(NotFittedError):
-            display.from_estimator(SpanningForestClustering())
+    with pytest.raises(ValueError, match="has no scores"):
+        CutScoresDisplay.from_estimator(by_distance)
     with pytest.raises(NotFittedError):
-        CondensedTreeDisplay.from_estimator(SpanningForestClustering())
-    constrained = SpanningForestClustering(2).fit(X, cannot_link=[[0, 1]])
-    with pytest.raises(ValueError, match="fitted with constraints"):
-        DendrogramDisplay.from_estimator(constrained)
+        CutScoresDisplay.from_estimator(SpanningForestClustering())

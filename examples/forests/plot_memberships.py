@@ -6,7 +6,7 @@ Memberships show where clusters touch
 A partition does not show how certain its labels are, or which other clusters the data
 have. ``SpanningForestClustering`` has two tools for this. Memberships are the fractions
 of randomly perturbed trees in which a sample belongs to each cluster. The condensed
-tree of HDBSCAN shows the clusters at every density.
+tree of HDBSCAN has the clusters at every density.
 """
 
 import matplotlib.pyplot as plt
@@ -14,7 +14,6 @@ import numpy as np
 from sklearn.datasets import make_blobs
 
 from skdiffclust import SpanningForestClustering
-from skdiffclust.plotting import CondensedTreeDisplay
 
 X, y = make_blobs(
     [150, 150, 100, 40],
@@ -34,8 +33,8 @@ print("clusters of HDBSCAN:", found.max() + 1, "and", np.sum(found < 0), "outlie
 
 # %%
 # On the left, the larger the black ring of a sample, the more often it was in another
-# cluster than that of its colour. On the right is the condensed tree in the colours of
-# the same clusters: a strip is as wide as its cluster has samples.
+# cluster than that of its colour. On the right are the clusters of the condensed tree;
+# samples that belong to none are grey.
 
 certainty = forest.memberships_.max(axis=1)
 fig, axes = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
@@ -43,8 +42,8 @@ axes[0].scatter(*X.T, c=[f"C{label}" for label in forest.labels_], s=12)
 rings = {"facecolors": "none", "edgecolors": "k", "linewidths": 0.8}
 axes[0].scatter(*X.T, s=150 * (1 - certainty), **rings)
 axes[0].set(title="Uncertain samples are between clusters", xticks=[], yticks=[])
-CondensedTreeDisplay(tree, labels=forest.labels_).plot(ax=axes[1])
-axes[1].set_title("Two clusters divide at a higher density only")
+axes[1].scatter(*X.T, c=[f"C{label}" if label >= 0 else "0.7" for label in found], s=12)
+axes[1].set(title="HDBSCAN joins the two that touch", xticks=[], yticks=[])
 plt.show()
 
 # %%

@@ -54,7 +54,6 @@ class CondensedTree:
     See Also
     --------
     skdiffclust.SpanningForestClustering.condensed_tree : Condensed tree of a clusterer.
-    skdiffclust.plotting.CondensedTreeDisplay : Plot a condensed tree.
 
     References
     ----------
