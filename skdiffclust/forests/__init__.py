@@ -5,7 +5,6 @@ from skdiffclust.forests._constrained._spanning import (
     maximum_spanning_forest,
 )
 from skdiffclust.forests._hierarchy._condensed_tree import CondensedTree
-from skdiffclust.forests._hierarchy._linkage import calinski_harabasz_curve
 from skdiffclust.forests._perturbed._fenchel_young import (
     connectivity_loss,
     fenchel_young_loss,
@@ -30,7 +29,6 @@ __all__ = [
     "SpanningForestClustering",
     "SpanningForestEmbedding",
     "SpanningTree",
-    "calinski_harabasz_curve",
     "connectivity_loss",
     "fenchel_young_loss",
     "maximum_spanning_forest",

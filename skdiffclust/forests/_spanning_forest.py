@@ -34,7 +34,7 @@ from skdiffclust._neighbors import SPARSE_METRICS, nearest_sample
 from skdiffclust._validation import is_small_dense, validate_rows
 from skdiffclust.forests._constrained._grow_tree import grow_tree
 from skdiffclust.forests._constrained._search import improve_cut, join_groups
-from skdiffclust.forests._hierarchy._condensed_tree import condense, exemplars_of
+from skdiffclust.forests._hierarchy._condensed_tree import condense
 from skdiffclust.forests._hierarchy._core_sizes import (
     core_radii,
     core_sizes,
@@ -679,7 +679,13 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             If distances are negative, which have no density.
         """
         check_is_fitted(self)
-        _check_size(min_cluster_size)
+        _check_number(
+            min_cluster_size,
+            Interval(Integral, 2, None, closed="left"),
+            ("min_cluster_size", "condensed_tree"),
+            "an int of at least 2",
+            "A single sample is not a cluster.",
+        )
         if len(self.edge_lengths_) and self.edge_lengths_[-1] < 0:
             raise ValueError(
                 "The 'X' parameter of SpanningForestClustering.fit must have no "
@@ -687,33 +693,6 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
                 f"{self.edge_lengths_[-1]:g} instead. Use linkage_."
             )
         return condense(self.linkage_, min_cluster_size, self._weights)
-
-    def exemplars(self, min_cluster_size=5):
-        """Return the samples at the heart of each cluster.
-
-        Of the condensed tree of each cluster of `labels_`, they are the samples that
-        stay to the end in a cluster which does not divide: those at its densest
-        places, so that a long cluster has several, apart from each other.
-
-        Parameters
-        ----------
-        min_cluster_size : int, default=5
-            As in `condensed_tree`. A cluster of fewer samples has all of them.
-
-        Returns
-        -------
-        exemplars : list of `n_clusters_` ndarrays, int64
-            Indices of samples, ascending.
-        """
-        check_is_fitted(self)
-        _check_size(min_cluster_size)
-        lengths = np.maximum(self.edge_lengths_, 0.0)
-        separated = self.labels_[self.edges_[:, 0]] != self.labels_[self.edges_[:, 1]]
-        lengths[separated] = np.inf
-        order = np.argsort(-lengths, kind="stable")
-        linkage = linkage_matrix(self.edges_[order], lengths[order])
-        tree = condense(linkage, min_cluster_size, self._weights)
-        return exemplars_of(tree, self.labels_)
 
     def _plain_tree(self):
         """Return the fitted tree as it is cut."""
@@ -970,17 +949,6 @@ def _check_number(value, interval, name, must_be, advice):
             f"The '{parameter}' parameter of SpanningForestClustering.{method} must be "
             f"{must_be}. Got {value!r} instead. {advice}"
         )
-
-
-def _check_size(min_cluster_size):
-    """Refuse a size that no cluster that divides can have."""
-    _check_number(
-        min_cluster_size,
-        Interval(Integral, 2, None, closed="left"),
-        ("min_cluster_size", "condensed_tree"),
-        "an int of at least 2",
-        "A single sample is not a cluster.",
-    )
 
 
 def _check_request(tree, n_clusters, distance_threshold):

@@ -3,7 +3,6 @@
 import numpy as np
 from scipy.sparse import diags_array
 
-from skdiffclust.forests._hierarchy._linkage import calinski_harabasz_curve
 from skdiffclust.forests._perturbed._perturbation import perturbed_forest
 from skdiffclust.forests._spanning_forest import SpanningForestClustering
 from skdiffclust.forests._trees import _compilation_threshold
@@ -39,7 +38,6 @@ def warmup():
         forest = SpanningForestClustering(min_samples=min_samples)
         forest.fit(points, sample_weight=np.ones(n_samples))
     forest.condensed_tree()
-    calinski_harabasz_curve(points, forest.linkage_)
     labels = np.append([0, 0, 1], np.full(200, -1))
     few = points[: len(labels)]
     SpanningForestClustering(algorithm="kruskal").fit(few)

@@ -20,8 +20,7 @@ event.register("numba:compile", Listener())
 rng = np.random.default_rng(0)
 model = skdiffclust.SpanningForestClustering()
 model.fit(rng.random((4000, 2))), model.fit(rng.random((3500, 20)))
-model.condensed_tree(), model.exemplars(), model.cut_scores_, model.outlier_scores_
-skdiffclust.forests.calinski_harabasz_curve(rng.random((3500, 20)), model.linkage_)
+model.condensed_tree(), model.cut_scores_, model.outlier_scores_
 for min_samples in (None, 5, 70):
     for metric in ("euclidean", "manhattan", "chebyshev", "cosine", "canberra"):
         skdiffclust.SpanningForestClustering(

@@ -210,25 +210,6 @@ def condense(linkage, min_cluster_size, weights=None):
     )
 
 
-def exemplars_of(tree, labels):
-    """Return for each cluster of labels (n,) the samples at its heart: list of (m,).
-
-    Of each cluster of the `CondensedTree` that does not divide, those that stay in it
-    to the end; of a cluster that has none of these, all samples.
-    """
-    cluster = tree.parent[: tree.n_samples] - tree.n_samples
-    left = tree.density[: tree.n_samples]
-    divides = np.zeros(len(tree.stability), dtype=bool)
-    divides[tree.parent[tree.n_samples :] - tree.n_samples] = True
-    ends = np.zeros(len(divides))
-    np.maximum.at(ends, cluster, left)
-    stays = ~divides[cluster] & (left == ends[cluster])
-    order = np.argsort(labels, kind="stable")
-    starts = np.flatnonzero(np.diff(labels[order])) + 1
-    parts = np.split(order, starts)
-    return [part[stays[part]] if stays[part].any() else part for part in parts]
-
-
 @compiled_above_small
 def _condense(merges, density, weights, min_size):
     """Walk down the merges (n - 1, 2), the shortest first.

@@ -184,34 +184,6 @@ def test_too_few_samples_to_divide(X):
     assert_array_equal(tree.outlier_scores, np.zeros(len(X)))
 
 
-def test_exemplars_are_the_densest_samples_of_every_cluster():
-    rng = np.random.RandomState(0)
-    dense = np.linspace(0, 0.1, 8)[:, None] * [1, 0]
-    ends = [dense, dense + [10, 0], dense + [30, 0]]
-    chain = np.column_stack([np.linspace(0.8, 9.4, 12), 0.01 * rng.normal(size=12)])
-    X = np.concatenate([*ends, chain])
-    forest = SpanningForestClustering(2).fit(X)
-    assert forest.n_clusters_ == 2
-    exemplars = forest.exemplars()
-    # The long cluster has two dense ends, which both are represented.
-    assert_array_equal(forest.labels_[exemplars[0]], np.zeros(len(exemplars[0])))
-    assert set(exemplars[0]) & set(range(8))
-    assert set(exemplars[0]) & set(range(8, 16))
-    assert len(exemplars[0]) < np.count_nonzero(forest.labels_ == 0)
-    assert set(exemplars[1]) <= set(range(16, 24))
-
-
-@pytest.mark.parametrize("n_clusters", [1, 3, 20])
-def test_every_cluster_has_exemplars(n_clusters):
-    X = noisy_blobs(3, 60)
-    forest = SpanningForestClustering(n_clusters).fit(X)
-    exemplars = forest.exemplars(4)
-    assert len(exemplars) == n_clusters
-    for cluster, found in enumerate(exemplars):
-        assert len(found)
-        assert (forest.labels_[found] == cluster).all()
-
-
 def test_noise_on_request():
     X = noisy_blobs(5, 300)
     forest = SpanningForestClustering(4).fit(X)
@@ -235,7 +207,7 @@ def test_refused():
     with pytest.raises(ValueError, match=r"'min_cluster_size' .* Got 1 instead"):
         forest.condensed_tree(1)
     with pytest.raises(ValueError, match=r"'min_cluster_size' .* Got True instead"):
-        forest.exemplars(True)
+        forest.condensed_tree(True)
     with pytest.raises(ValueError, match=r"'max_outlier_score' .* Got 2 instead"):
         forest.cut(2, max_outlier_score=2)
     with pytest.raises(ValueError, match="'method' parameter of"):

@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
-from scipy.cluster.hierarchy import fcluster, is_valid_linkage, linkage
+from scipy.cluster.hierarchy import is_valid_linkage, linkage
 from scipy.spatial.distance import squareform
-from sklearn.metrics import calinski_harabasz_score
 
-from skdiffclust.forests import calinski_harabasz_curve
 from skdiffclust.forests._constrained._grow_tree import grow_tree
 from skdiffclust.forests._hierarchy import _merges
 from skdiffclust.forests._hierarchy._linkage import linkage_matrix
@@ -120,27 +118,3 @@ def test_a_long_chain_does_not_recurse():
     positions, _, _ = cut(tree, 3, min_size=4000)
     labels = components(np.delete(edges, positions, axis=0), len(X))
     assert np.bincount(labels).min() >= 4000
-
-
-@pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("method", ["single", "ward"])
-def test_calinski_harabasz_at_every_k(
-    method, compiled, cold, monkeypatch, global_random_seed
-):
-    if compiled:
-        monkeypatch.setattr(_compilation_threshold, "SMALL", 0)
-    X = np.random.default_rng(global_random_seed).normal(size=(30, 3)) + 1e6
-    Z = linkage(X, method)
-    before = X.copy()
-    curve = calinski_harabasz_curve(X, Z)
-    assert np.array_equal(X, before)
-    assert np.isnan(curve[:2]).all()
-    for k in range(2, 30):
-        labels = fcluster(Z, k, "maxclust")
-        assert curve[k] == pytest.approx(calinski_harabasz_score(X - 1e6, labels), 1e-6)
-
-
-def test_calinski_harabasz_of_other_rows():
-    Z = linkage(np.arange(4.0)[:, None])
-    with pytest.raises(ValueError, match="'linkage' parameter.*shape \\(4, 4\\)"):
-        calinski_harabasz_curve(np.zeros((5, 1)), Z)
