@@ -8,7 +8,6 @@ require_torch("skdiffclust.nn")
 from skdiffclust._torch import gather_over_processes
 from skdiffclust.cuts._torch import RatioCutLoss
 from skdiffclust.forests._perturbed._torch import (
-    ConnectivityLoss,
     FenchelYoungLoss,
     PartialFenchelYoungLoss,
     PerturbedForest,
@@ -19,7 +18,6 @@ from skdiffclust.memories._torch import AssociativeMemory
 
 __all__ = [
     "AssociativeMemory",
-    "ConnectivityLoss",
     "FenchelYoungLoss",
     "GEMINILoss",
     "PartialFenchelYoungLoss",

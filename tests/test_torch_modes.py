@@ -14,7 +14,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from skdiffclust import DeepClAM, PRCut, SpanningForestEmbedding
 from skdiffclust.nn import (
     AssociativeMemory,
-    ConnectivityLoss,
     FenchelYoungLoss,
     GEMINILoss,
     PartialFenchelYoungLoss,
@@ -130,9 +129,6 @@ LOSSES = {
     "PartialFenchelYoungLoss-cosine": lambda e: PartialFenchelYoungLoss(3, seed=0)(
         standardized_similarity(e, "cosine"), LABELS
     ),
-    "ConnectivityLoss": lambda e: ConnectivityLoss(3, seed=0)(
-        standardized_similarity(e), LABELS
-    ),
     "FenchelYoungLoss": lambda e: FenchelYoungLoss(seed=0)(
         standardized_similarity(e), [[0, 3], [3, 6], [1, 4]]
     ),
@@ -199,10 +195,7 @@ def test_estimators_refuse_other_devices_by_name(estimator, device):
         model.fit(X, Y)
 
 
-FORESTS = [name for name in LOSSES if "Young" in name] + [
-    "ConnectivityLoss",
-    "PerturbedForest",
-]
+FORESTS = [name for name in LOSSES if "Young" in name] + ["PerturbedForest"]
 
 
 @pytest.mark.parametrize("name", FORESTS)

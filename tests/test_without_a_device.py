@@ -23,7 +23,6 @@ from skdiffclust.memories import _torch as memories
 from skdiffclust.memories._dynamics import Dynamics
 from skdiffclust.nn import (
     AssociativeMemory,
-    ConnectivityLoss,
     FenchelYoungLoss,
     GEMINILoss,
     PartialFenchelYoungLoss,
@@ -118,9 +117,6 @@ LOSSES = {
         lambda rows: PartialFenchelYoungLoss(K, n_perturbations=6, seed=0)(
             embed(rows), LABELS
         )
-    ),
-    "ConnectivityLoss": (
-        lambda rows: ConnectivityLoss(K, n_perturbations=6, seed=0)(embed(rows), LABELS)
     ),
     "FenchelYoungLoss": (
         lambda rows: FenchelYoungLoss(n_perturbations=6, seed=0)(embed(rows), EDGES)

@@ -6,7 +6,6 @@ from skdiffclust.forests._constrained._spanning import (
 )
 from skdiffclust.forests._hierarchy._condensed_tree import CondensedTree
 from skdiffclust.forests._perturbed._fenchel_young import (
-    connectivity_loss,
     fenchel_young_loss,
     partial_fenchel_young_loss,
 )
@@ -29,7 +28,6 @@ __all__ = [
     "SpanningForestClustering",
     "SpanningForestEmbedding",
     "SpanningTree",
-    "connectivity_loss",
     "fenchel_young_loss",
     "maximum_spanning_forest",
     "minimum_spanning_tree",

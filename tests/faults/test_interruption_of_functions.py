@@ -68,9 +68,6 @@ CALLS = {
     "partial_fenchel_young_loss-links": lambda: forests.partial_fenchel_young_loss(
         SIMILARITY, links(APART), 8, n_perturbations=MANY
     ),
-    "connectivity_loss": lambda: forests.connectivity_loss(
-        SIMILARITY, LABELS, 8, n_perturbations=MANY, return_gradient=True
-    ),
     "gemini_score": lambda: gemini_score(ASSIGNMENTS, X, return_gradient=True),
     "gemini_score-wasserstein": lambda: gemini_score(
         ASSIGNMENTS[:200], X[:200], objective="wasserstein", return_gradient=True
@@ -107,9 +104,6 @@ def calls_of_modules():
         "nn.FenchelYoungLoss": lambda: nn.FenchelYoungLoss()(
             similarity, torch.tensor([[0, 1], [1, 2]])
         ).backward(),
-        "nn.ConnectivityLoss": lambda: nn.ConnectivityLoss(8)(
-            similarity, labels
-        ).backward(),
         "nn.RatioCutLoss": lambda: (
             nn.RatioCutLoss(5)(GRAPH[:300][:, :300], logits).sum().backward()
         ),
@@ -132,7 +126,6 @@ ENDLESS = {
     "perturbed_forest",
     "partial_fenchel_young_loss-labels",
     "partial_fenchel_young_loss-links",
-    "connectivity_loss",
 }
 MODELS = [
     ClAM(3, n_init=1, random_state=0),

@@ -154,12 +154,10 @@ def embed_by_encoder(encoder, X):
 
 def noise_of_batch(trainer):
     """Return the noise of a batch, whose seed is drawn from the trainer's stream."""
-    n_samples = int(trainer.settings.n_perturbations)
     return Noise(
         trainer.rates.noise_scale,
-        n_samples,
+        int(trainer.settings.n_perturbations),
         "normal",
-        n_samples > 1,
         draw_seed(trainer.rng),
     )
 

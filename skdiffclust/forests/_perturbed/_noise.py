@@ -1,11 +1,11 @@
 """Counter-based noise: the value of a pair is a function of (seed, draw, i, j).
 
-A *draw* is noise for all pairs: of one sample, or with antithetic noise of two,
-z and its mirror image. Each pair i < j of a draw has 32 bits from a hash of two 32-bit
-keys of (seed, draw, i) and of j. One bit says on which side of the median the value is,
-the other 31 how deep in that tail: u = (m + 1/2) / 2^32. The quantile function is a
-table of cubic polynomials, linear in log u between octaves of u, so that numba and
-torch compute the same bits with one multiplication and one addition at a time.
+A *draw* is noise for all pairs, of two samples: z and its mirror image. Each pair i < j
+of a draw has 32 bits from a hash of two 32-bit keys of (seed, draw, i) and of j. One
+bit says on which side of the median the value is, the other 31 how deep in that tail:
+u = (m + 1/2) / 2^32. The quantile function is a table of cubic polynomials, linear in
+log u between octaves of u, so that numba and torch compute the same bits with one
+multiplication and one addition at a time.
 """
 
 from functools import cache
@@ -152,13 +152,12 @@ def draw_list(seed, draw, antithetic_index, indptr, columns, table, work):
 def draw_sample(draws, s, work):
     """Leave the noise (m,) of a sample, the s-th of `draws`, in ``work[-1]``.
 
-    draws is (seed, first sample, samples per draw, scale, table, indptr, columns), and
-    `work` from `noise_workspace`, with the noise of the sample before. Samples per draw
-    are 1, or 2 for antithetic pairs, whose samples 2u and 2u + 1 share the draw u.
-    Returns what the noise is to be multiplied by.
+    draws is (seed, first sample, scale, table, indptr, columns), and `work` from
+    `noise_workspace`, with the noise of the sample before. Samples 2u and 2u + 1 are an
+    antithetic pair and share the draw u. Returns what the noise is to be multiplied by.
     """
-    seed, first, samples_per_draw, scale, table, indptr, columns = draws
-    draw, antithetic_index = divmod(first + s, samples_per_draw)
+    seed, first, scale, table, indptr, columns = draws
+    draw, antithetic_index = divmod(first + s, 2)
     if antithetic_index and s and table[0, 0] == -table[N_SEGMENTS, 0]:
         # The mirror image of a symmetric draw is its negative, bit for bit.
         return -scale

@@ -1,6 +1,5 @@
 """Perturbed spanning forests: their means and the gradients of these."""
 
-import math
 from dataclasses import dataclass
 from numbers import Integral, Real
 
@@ -26,7 +25,6 @@ NOISE_RULES = {
     "noise_scale": [Interval(Real, 0, np.inf, closed="left")],
     "n_perturbations": [Interval(Integral, 1, None, closed="left")],
     "noise": [StrOptions({"normal", "gumbel"})],
-    "antithetic": ["boolean"],
     "random_state": ["random_state"],
 }
 
@@ -43,30 +41,20 @@ class PerturbedForestResult:
         n_clusters``, and it is the gradient of `weight`.
     weight : float
         Perturbed weight F_ε, the mean of ⟨A, Σ + εZ⟩, in which each edge counts twice.
-    weight_stderr : float
-        Standard error of `weight`; NaN with a single draw.
     connectivity : ndarray of shape (n_samples, n_samples), float64, or None
         Perturbed connectivity M_ε: fraction of the draws in which two samples share a
         component. Its diagonal is 1.
-    stderr : ndarray or csr_array of shape (n_samples, n_samples), or None
-        Standard errors of the entries of `forest`.
     """
 
     forest: object
     weight: float
-    weight_stderr: float
     connectivity: np.ndarray | None = None
-    stderr: object = None
 
     __repr__ = short_repr
 
 
 @validate_params(
-    {
-        **NOISE_RULES,
-        "return_connectivity": ["boolean"],
-        "return_std": ["boolean"],
-    },
+    {**NOISE_RULES, "return_connectivity": ["boolean"]},
     prefer_skip_nested_validation=False,
 )
 def perturbed_forest(
@@ -77,10 +65,8 @@ def perturbed_forest(
     n_perturbations=100,
     noise="normal",
     constraints=None,
-    antithetic=True,
     random_state=None,
     return_connectivity=False,
-    return_std=False,
 ):
     """Average the maximum spanning k-forests of noisy copies of a similarity.
 
@@ -101,7 +87,7 @@ def perturbed_forest(
         Scale ε of the noise, in the units of the similarity, which should be divided by
         its standard deviation first. With 0, the result is the exact forest.
     n_perturbations : int, default=100
-        Number of noise samples B.
+        Number of noise samples B, drawn in antithetic pairs.
     noise : {"normal", "gumbel"}, default="normal"
         Distribution of the noise, standard normal or standard Gumbel. It is independent
         for each pair i < j.
@@ -110,21 +96,15 @@ def perturbed_forest(
         matrix of shape (n_samples, n_samples) with +1 for pairs that must share a
         component, -1 for pairs that must not, and 0 for unknown. They need a similarity
         of all pairs.
-    antithetic : bool, default=True
-        Whether to draw the noise in antithetic pairs, which removes most of the
-        variance.
     random_state : int, RandomState instance or None, default=None
         Determines the noise. Pass an int for reproducible results.
     return_connectivity : bool, default=False
         Whether to compute M_ε, which is always dense.
-    return_std : bool, default=False
-        Whether to compute the standard errors of the forest.
 
     Returns
     -------
     PerturbedForestResult
-        Result with the attributes `forest`, `weight`, `weight_stderr`, `connectivity`
-        and `stderr`.
+        Result with the attributes `forest`, `weight` and `connectivity`.
 
     Raises
     ------
@@ -176,23 +156,20 @@ def perturbed_forest(
         float(noise_scale),
         n_perturbations,
         noise,
-        bool(antithetic) and n_perturbations > 1,
         draw_seed(random_state),
     )
     sampler = make_sampler(relation, constraints, n_clusters, plan)
     sums = sum_samples(sampler, relation, plan, connectivity=return_connectivity)
     return PerturbedForestResult(
-        relation.spread(sums.edges[0] / plan.n_samples),
+        relation.spread(sums.edges / plan.n_samples),
         2.0 * float(sums.totals.sum() / plan.n_samples),
-        2.0 * _standard_error(sums.totals, plan),
         connectivity_of(sums, plan) if return_connectivity else None,
-        relation.spread(_standard_errors(sums.edges, plan)) if return_std else None,
     )
 
 
 @dataclass(frozen=True, eq=False)
 class SampleSums:
-    """Counts of edges (2, n_edges) and of connected pairs (2, n, n); weights (s,)."""
+    """Counts of edges (n_edges,) and of connected pairs (n, n); weights (s,)."""
 
     edges: np.ndarray
     connected: np.ndarray
@@ -224,7 +201,7 @@ def constraints_for(relation, constraints):
 
 def sum_samples(sampler, relation, plan, *, connectivity=False):
     """Solve all samples and add them up; O(n²) memory whatever their number."""
-    from skdiffclust.forests._perturbed._monte_carlo import count_connected, count_edges
+    from skdiffclust.forests._perturbed._monte_carlo import count_connected
 
     n = relation.n_samples
     if connectivity:
@@ -234,15 +211,16 @@ def sum_samples(sampler, relation, plan, *, connectivity=False):
     def new_sums():
         n_rows = n if connectivity else 0
         return (
-            np.zeros((2, len(relation.weights)), dtype=np.int32),
-            np.zeros((2, n_rows, n_rows), dtype=np.int32),
+            np.zeros(len(relation.weights), dtype=np.int64),
+            np.zeros((n_rows, n_rows), dtype=np.int32),
         )
 
     def add_chunk(sums, samples, first, last):
         totals[first:last] = samples.totals
-        count_edges(samples.forests, plan.samples_per_draw, sums[0])
+        edges = samples.forests.ravel()
+        sums[0][:] += np.bincount(edges, minlength=len(relation.weights))
         if connectivity:
-            count_connected(samples.labels, plan.samples_per_draw, sums[1])
+            count_connected(samples.labels, sums[1])
 
     parts = run_samples(new_sums, add_chunk, plan, sampler)
     edges, connected = (
@@ -253,7 +231,7 @@ def sum_samples(sampler, relation, plan, *, connectivity=False):
 
 def connectivity_of(sums, plan):
     """Return the mean connectivity (n, n) of counted samples."""
-    upper = sums.connected[0] / plan.n_samples
+    upper = sums.connected / plan.n_samples
     matrix = upper + upper.T
     np.fill_diagonal(matrix, 1.0)
     return matrix
@@ -289,15 +267,10 @@ def vjp(relation, sampler, plan, *, forest=None, connectivity=None):
             products[first:last] = 2.0 * forest[samples.forests].sum(axis=1)
         else:
             products[first:last] = 2.0 * products_with_connectivity(
-                samples.labels, samples.labels, connectivity
+                samples.labels, connectivity
             )
 
     run_samples(lambda: None, add_chunk, plan, sampler)
-    return score_gradient(relation, plan, products)
-
-
-def score_gradient(relation, plan, products):
-    """Return the gradient (n_edges,) of the mean of products (s,) that samples have."""
     return 0.5 * weighted_scores(relation, plan, score_coefficients(plan, products))
 
 
@@ -308,38 +281,10 @@ def score_coefficients(plan, products):
     is subtracted from every c, which does not change the expectation; a draw is a whole
     antithetic pair, whose normal scores cancel that mean anyway.
     """
-    draws = np.arange(plan.n_samples) // plan.samples_per_draw
+    draws = np.arange(plan.n_samples) // 2
     sizes = np.bincount(draws)
     n_draws = len(sizes)
     if n_draws > 1:
         means = np.bincount(draws, products) / sizes
         products = products - ((means.sum() - means) / (n_draws - 1))[draws]
     return products / (n_draws * sizes[draws] * plan.scale)
-
-
-def _standard_error(values, plan):
-    """Standard error of the mean of sample values (s,) over the draws."""
-    starts = np.arange(0, len(values), plan.samples_per_draw)
-    means = np.add.reduceat(values, starts)
-    means[:-1] /= plan.samples_per_draw
-    means[-1] /= len(values) - starts[-1]
-    n_draws = len(means)
-    if n_draws == 1:
-        return float("nan") if plan.scale > 0 else 0.0
-    deviations = means - means.sum() / n_draws
-    variance = (deviations * deviations).sum() / (n_draws - 1)
-    return math.sqrt(variance / n_draws)
-
-
-def _standard_errors(counts, plan):
-    """Standard errors (m,) of edge frequencies, from counts (2, m) of whole pairs."""
-    n_draws = plan.n_samples // plan.samples_per_draw
-    if n_draws < 2:
-        return np.full(counts.shape[1], np.nan if plan.scale > 0 else 0.0)
-    mean = counts[0] / plan.n_samples
-    # A pair has frequency 1 where both hold the edge, 1/2 where one does.
-    squares = counts[0].astype(np.float64)
-    if plan.samples_per_draw == 2:
-        squares = counts[1] + 0.25 * (counts[0] - 2.0 * counts[1])
-    variance = np.maximum(squares / n_draws - mean**2, 0.0) * n_draws / (n_draws - 1)
-    return np.sqrt(variance / n_draws)

@@ -33,7 +33,7 @@ MOST = 1e100
 
 @dataclass(frozen=True)
 class Noise:
-    """The samples of one call.
+    """The samples of one call. Samples 2u and 2u + 1 are mirror images.
 
     Attributes
     ----------
@@ -41,21 +41,13 @@ class Noise:
     n_samples : int
     kind : str
         "normal" or "gumbel".
-    antithetic : bool
-        Whether samples 2u and 2u + 1 are mirror images.
     seed : uint64
     """
 
     scale: float
     n_samples: int
     kind: str
-    antithetic: bool
     seed: np.uint64
-
-    @property
-    def samples_per_draw(self):
-        """Samples of one draw."""
-        return 2 if self.antithetic else 1
 
     @property
     def table(self):
@@ -76,7 +68,6 @@ class Noise:
         return (
             self.seed,
             first,
-            self.samples_per_draw,
             self.scale,
             self.table,
             relation.indptr,
@@ -282,22 +273,21 @@ def run_samples(new_sums, add_chunk, noise, sampler):
     pairs, and their sums must not depend on how they are divided.
     """
     n_samples = noise.n_samples
-    samples_per_draw = noise.samples_per_draw
     sums = {}
 
     def add_draws(first, last):
         own = sums.setdefault(get_ident(), [])
         if not own:
             own.append(new_sums())
-        first *= samples_per_draw
-        last = min(last * samples_per_draw, n_samples)
+        first *= 2
+        last = min(2 * last, n_samples)
         add_chunk(own[0], sampler.sample(first, last), first, last)
 
-    n_draws = -(-n_samples // samples_per_draw)
+    n_draws = -(-n_samples // 2)
     n_threads = _threads_for(n_samples * sampler.seconds)
     size = min(
         -(-n_draws // n_threads),
-        int(_CHUNK_SECONDS / (samples_per_draw * sampler.seconds)),
+        int(_CHUNK_SECONDS / (2 * sampler.seconds)),
     )
     run_chunks(add_draws, n_draws, (), n_threads, max(1, size))
     return [own for (own,) in sums.values()]
@@ -313,12 +303,11 @@ def weighted_scores(relation, noise, coefficients):
 
     m = len(relation.weights)
     unit = replace(noise, scale=1.0)
-    n_draws = -(-noise.n_samples // noise.samples_per_draw)
+    n_draws = -(-noise.n_samples // 2)
     ends = np.linspace(0, n_draws, min(_FIXED_PARTS, n_draws) + 1).astype(int)
-    ends = np.minimum(ends * noise.samples_per_draw, noise.n_samples)
+    ends = np.minimum(2 * ends, noise.n_samples)
     sums = np.zeros((len(ends) - 1, m))
-    n_at_once = _VALUES_AT_ONCE // max(noise.samples_per_draw * m, 1)
-    step = noise.samples_per_draw * max(n_at_once, 1)
+    step = 2 * max(_VALUES_AT_ONCE // max(2 * m, 1), 1)
 
     def add_parts(first_part, last_part):
         for part in range(first_part, last_part):

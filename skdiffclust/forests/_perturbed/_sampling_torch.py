@@ -40,7 +40,7 @@ def pair_noise(noise, samples, seeds, triangle):
 
     Of the pairs of a Triangle; seeds (q,), int64, replace the seed of `noise`.
     """
-    draws = samples // noise.samples_per_draw
+    draws = samples // 2
     base = _mix64(seeds + (draws + 1) * _signed(_hash.GOLDEN, 64))
     rows = torch.arange(1, triangle.n + 1, device=samples.device)
     keys = _mix64(base[:, None] + rows * _signed(_hash.ROW, 64))
@@ -58,7 +58,7 @@ def pair_noise(noise, samples, seeds, triangle):
     pattern = depth.view(torch.int64)
     t = (pattern & ((1 << 48) - 1)).to(torch.float64) * 2.0**-48
     # The highest bit says which tail; mirror images are in the other one.
-    is_upper = (x < 0) ^ (samples % noise.samples_per_draw == 1)[:, None]
+    is_upper = (x < 0) ^ (samples % 2 == 1)[:, None]
     segments = (pattern >> 48) - EXPONENT_ZERO + N_SEGMENTS * is_upper.to(torch.int64)
     coefficients = to_tensor(noise.table, samples.device)[segments]
     # One product and one sum at a time: a fused one would round differently.

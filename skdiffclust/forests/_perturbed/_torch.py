@@ -102,7 +102,7 @@ class _Kernels:
         linked = np.full_like(self.matrices, np.nan) if connectivity else None
         for item, relation, sampler, noise in self.items():
             sums = sum_samples(sampler, relation, noise, connectivity=connectivity)
-            forests[item] = relation.spread(sums.edges[0] / noise.n_samples)
+            forests[item] = relation.spread(sums.edges / noise.n_samples)
             weights[item] = 2.0 * float(sums.totals.mean())
             if connectivity:
                 linked[item] = connectivity_of(sums, noise)
@@ -189,15 +189,14 @@ class _Operator(torch.autograd.Function):
         return gradient.to(ctx.dtype), None, None
 
 
-class _StoredGradient(torch.autograd.Function):
-    """Losses (b,) of similarities (b, n, n), whose gradients are found with them.
+class _PartialLoss(torch.autograd.Function):
+    """Partial losses (b,) of similarities (b, n, n), each found with its gradient.
 
-    ``loss_with_gradient(relation, constraints, n_clusters, noise)`` is a function of
-    `_fenchel_young`. From a copy on the CPU; NaN for what is not finite.
+    From a copy on the CPU; NaN for what is not finite.
     """
 
     @staticmethod
-    def forward(ctx, similarity, requests, loss_with_gradient):
+    def forward(ctx, similarity, requests):
         matrices = to_numpy(_as_float64(similarity))
         losses = np.full(len(matrices), np.nan)
         gradients = np.full_like(matrices, np.nan)
@@ -205,7 +204,7 @@ class _StoredGradient(torch.autograd.Function):
             if not _is_usable(matrices[item]):
                 continue
             relation = relation_of(matrices[item])
-            losses[item], gradient = loss_with_gradient(
+            losses[item], gradient = _fenchel_young.partial_loss_with_gradient(
                 relation, request.constraints, request.n_clusters, request.noise
             )
             gradients[item] = relation.spread(gradient)
@@ -216,7 +215,7 @@ class _StoredGradient(torch.autograd.Function):
     @differentiated_once
     def backward(ctx, cotangent):
         (gradients,) = ctx.saved_tensors
-        return cotangent[:, None, None] * gradients, None, None
+        return cotangent[:, None, None] * gradients, None
 
 
 class _Perturbed(nn.Module):
@@ -297,7 +296,6 @@ class _Perturbed(nn.Module):
             float(self.noise_scale),
             int(self.n_perturbations),
             getattr(self, "noise", "normal"),
-            getattr(self, "antithetic", True) and self.n_perturbations > 1,
             seed,
         )
 
@@ -393,11 +391,9 @@ class PerturbedForest(_Perturbed):
     noise_scale : float, default=0.1
         Scale ε > 0 of the noise, in the units of the similarity.
     n_perturbations : int, default=100
-        Number of noise samples B.
+        Number of noise samples B, drawn in antithetic pairs.
     noise : {"normal", "gumbel"}, default="normal"
         Distribution of the noise.
-    antithetic : bool, default=True
-        Whether to draw the noise in antithetic pairs.
     seed : int or None, default=None
         Seed of the noise. With an int, every call uses the same noise.
     generator : torch.Generator or None, default=None
@@ -421,14 +417,12 @@ class PerturbedForest(_Perturbed):
         noise_scale=0.1,
         n_perturbations=100,
         noise="normal",
-        antithetic=True,
         seed=None,
         generator=None,
     ):
         super().__init__(n_clusters, noise_scale, n_perturbations, seed, generator)
         _check_noise(noise)
         self.noise = noise
-        self.antithetic = antithetic
 
     @outside_compiler
     @in_full_precision
@@ -468,47 +462,7 @@ class PerturbedForest(_Perturbed):
         return tuple(part.reshape(batch + part.shape[1:]) for part in found)
 
 
-class _Loss(_Perturbed):
-    """A loss of similarities and constraints."""
-
-    def __init__(
-        self, n_clusters, noise_scale, n_perturbations, reduction, seed, generator
-    ):
-        super().__init__(n_clusters, noise_scale, n_perturbations, seed, generator)
-        _check_reduction(reduction)
-        self.reduction = reduction
-
-    @outside_compiler
-    @in_full_precision
-    def forward(self, similarity, constraints, n_clusters=None):
-        """Compare similarities with what is known.
-
-        Parameters
-        ----------
-        similarity : tensor of shape (..., n, n)
-            Similarity. It is symmetrised, and its diagonal is ignored.
-        constraints : tensor, array or None
-            Partial labels of shape (n,) or (..., n), with -1 for unknown, or -100, that
-            the losses of torch ignore, or matrices of shape (n, n) or (..., n, n) with
-            +1 for must-links, -1 for cannot-links and 0 for unknown. For n
-            similarities, (n, n) are labels of each.
-        n_clusters : int, tensor or array of shape (...,), or None, default=None
-            Number of components of this call, or of each similarity; None is that of
-            the module. Fewer are taken where the constraints leave fewer groups.
-
-        Returns
-        -------
-        tensor of shape (...,), or () with a reduction
-            NaN where the similarity is not finite.
-        """
-        n_clusters = self.n_clusters if n_clusters is None else n_clusters
-        batch, items, requests = self._requests(similarity, constraints, n_clusters)
-        requests = [_feasible(request) for request in requests]
-        losses = _StoredGradient.apply(items, requests, self._loss_with_gradient)
-        return _reduced(losses.reshape(batch), self.reduction)
-
-
-class PartialFenchelYoungLoss(_Loss):
+class PartialFenchelYoungLoss(_Perturbed):
     """Partial Fenchel-Young loss between a similarity and known labels or links.
 
     Parameters
@@ -563,65 +517,46 @@ class PartialFenchelYoungLoss(_Loss):
         seed=None,
         generator=None,
     ):
-        super().__init__(
-            n_clusters, noise_scale, n_perturbations, reduction, seed, generator
-        )
+        super().__init__(n_clusters, noise_scale, n_perturbations, seed, generator)
         _check_noise(noise)
+        _check_reduction(reduction)
         self.noise = noise
+        self.reduction = reduction
 
-    _loss_with_gradient = staticmethod(_fenchel_young.partial_loss_with_gradient)
+    @outside_compiler
+    @in_full_precision
+    def forward(self, similarity, constraints, n_clusters=None):
+        """Compare similarities with what is known.
 
+        Parameters
+        ----------
+        similarity : tensor of shape (..., n, n)
+            Similarity. It is symmetrised, and its diagonal is ignored.
+        constraints : tensor, array or None
+            Partial labels of shape (n,) or (..., n), with -1 for unknown, or -100, that
+            the losses of torch ignore, or matrices of shape (n, n) or (..., n, n) with
+            +1 for must-links, -1 for cannot-links and 0 for unknown. For n
+            similarities, (n, n) are labels of each.
+        n_clusters : int, tensor or array of shape (...,), or None, default=None
+            Number of components of this call, or of each similarity; None is that of
+            the module. Fewer are taken where the constraints leave fewer groups.
 
-class ConnectivityLoss(_Loss):
-    """Squared distance between the perturbed connectivity and the constraints.
-
-    Parameters
-    ----------
-    n_clusters : int or None
-        Number of components k. With None, it must be passed in each call.
-    noise_scale : float, default=0.1
-        Scale ε > 0 of the noise, in the units of the similarity.
-    n_perturbations : int, default=100
-        Number of noise samples B, which must be even and at least 4.
-    reduction : {"mean", "sum", "none"}, default="none"
-        What is returned for a batch of similarities: all losses, or their mean or sum.
-    seed : int or None, default=None
-        Seed of the noise. With an int, every call uses the same noise.
-    generator : torch.Generator or None, default=None
-        CPU generator from which seeds are drawn. None uses torch's global generator.
-
-    See Also
-    --------
-    skdiffclust.forests.connectivity_loss : Definition, and implementation in NumPy.
-    """
-
-    def __init__(
-        self,
-        n_clusters,
-        *,
-        noise_scale=0.1,
-        n_perturbations=100,
-        reduction="none",
-        seed=None,
-        generator=None,
-    ):
-        super().__init__(
-            n_clusters, noise_scale, n_perturbations, reduction, seed, generator
-        )
-        if self.n_perturbations < 4 or self.n_perturbations % 2:
-            raise ValueError(
-                "The 'n_perturbations' parameter of ConnectivityLoss must be even and "
-                f"at least 4. Got {self.n_perturbations} instead."
-            )
-
-    _loss_with_gradient = staticmethod(_fenchel_young.connectivity_loss_with_gradient)
+        Returns
+        -------
+        tensor of shape (...,), or () with a reduction
+            NaN where the similarity is not finite.
+        """
+        n_clusters = self.n_clusters if n_clusters is None else n_clusters
+        batch, items, requests = self._requests(similarity, constraints, n_clusters)
+        requests = [_feasible(request) for request in requests]
+        losses = _PartialLoss.apply(items, requests)
+        return _reduced(losses.reshape(batch), self.reduction)
 
 
 def partial_loss(similarity, constraints, n_clusters, noise):
     """Return the partial loss () of a tensor (n, n), for Constraints and a Noise."""
     request = _Request(n_clusters, noise, constraints)
-    loss_with_gradient = _fenchel_young.partial_loss_with_gradient
-    return _StoredGradient.apply(similarity[None], [request], loss_with_gradient)[0]
+    return _PartialLoss.apply(similarity[None], [request])[0]
 
 
 class FenchelYoungLoss(_Perturbed):

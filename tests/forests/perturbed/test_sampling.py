@@ -30,8 +30,8 @@ def similarities(n, kind, seed):
 KINDS = ["points", "ties", "outlier", "random"]
 
 
-def plan(scale, n_samples, *, seed=0, kind="normal", antithetic=True):
-    return Noise(scale, n_samples, kind, antithetic, np.uint64(seed))
+def plan(scale, n_samples, *, seed=0, kind="normal"):
+    return Noise(scale, n_samples, kind, np.uint64(seed))
 
 
 def noisy_matrices(relation, noise):
