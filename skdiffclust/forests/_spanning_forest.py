@@ -492,7 +492,16 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         n_cuts = min(_N_SCORES, len(self.edges_))
         if self._scores is None or len(self._scores) >= n_cuts:
             return self._scores
-        return self._first_cuts(n_cuts)[1]
+        wanted, smallest = self._min_sizes
+        _, scores, _ = cut(
+            self._plain_tree(),
+            n_cuts,
+            sizes=self._sizes,
+            weights=self._weights,
+            min_size=wanted,
+            smallest=smallest,
+        )
+        return scores
 
     def predict(self, X, *, within_cut=False):
         """Give each sample the label of the nearest training sample.
@@ -703,19 +712,6 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
                 "desired number of clusters."
             )
         return self._tree
-
-    def _first_cuts(self, n_cuts):
-        """Return positions (m,) in the tree of the first cuts, and their scores."""
-        wanted, smallest = self._min_sizes
-        positions, scores, _ = cut(
-            self._plain_tree(),
-            n_cuts,
-            sizes=self._sizes,
-            weights=self._weights,
-            min_size=wanted,
-            smallest=smallest,
-        )
-        return positions, scores
 
     def _check_samples(self, X):
         """Return X checked, and whether it is a matrix with nothing left to check.

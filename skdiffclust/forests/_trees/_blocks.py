@@ -1,6 +1,5 @@
 """The minimum spanning tree block by block, for data beyond memory or many workers."""
 
-from hashlib import blake2b
 from itertools import combinations
 from numbers import Integral
 from typing import NamedTuple
@@ -12,6 +11,8 @@ from sklearn.utils import check_array
 from skdiffclust._affinity import refuse_overflow, refuse_underflow
 from skdiffclust._compat import Interval, validate_params
 from skdiffclust._validation import refuse_silent_conversion
+from skdiffclust.forests._trees._distances import lengths_of_points
+from skdiffclust.forests._trees._solve import spanning_edges
 from skdiffclust.forests._trees._tree import SpanningTree, cut_order
 
 # By default, the samples of two blocks fit in this many bytes.
@@ -48,10 +49,10 @@ class _InFile(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Samples `rows` (m,) of X, ascending, which are among the consecutive `part`."""
+    """Consecutive samples of X, from `start` on, as a task gets them."""
 
-    part: object
-    rows: np.ndarray
+    samples: object
+    start: int
 
 
 @validate_params(
@@ -96,10 +97,10 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
     -----
     A task takes as long as :func:`minimum_spanning_tree` on its samples, and O(n d / p)
     memory. On one worker, p blocks take about p - 1 times as long as all samples at
-    once in few dimensions, and less in many. Equal samples are identified by 128-bit
-    hashes. The calling process does not hold the samples, but about 200 bytes per
-    sample, since the trees of p pairs at a time are merged. To compute a clustering
-    from the tree, pass it to :meth:`~skdiffclust.SpanningForestClustering.fit`.
+    once in few dimensions, and less in many. The calling process does not hold the
+    samples, but about 200 bytes per sample, since the trees of p pairs at a time are
+    merged. To compute a clustering from the tree, pass it to
+    :meth:`~skdiffclust.SpanningForestClustering.fit`.
 
     Examples
     --------
@@ -113,17 +114,15 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
     X = _readable(X)
     n_workers = effective_n_jobs(n_jobs)
     least = max(1, 16 * X.shape[0] * X.shape[1] // _BYTES)
+    n_blocks = n_blocks or max(least, 2 * n_workers if n_workers > 1 else 1)
+    parts = np.array_split(np.arange(X.shape[0]), n_blocks)
+    blocks = [_block(X, rows[0], rows[-1] + 1) for rows in parts if len(rows)]
     with Parallel(n_jobs=n_jobs) as parallel:
-        parts = _split(np.arange(X.shape[0]), max(least, n_workers))
-        seen = parallel(delayed(_look)(_block(X, rows)) for rows in parts)
-        ends = np.concatenate([box for box, _ in seen])
+        ends = np.concatenate(parallel(delayed(_box)(block) for block in blocks))
         refuse_overflow([ends])
         refuse_underflow(ends)
-        duplicates, kept = _equal_samples(np.concatenate([keys for _, keys in seen]))
-        n_blocks = n_blocks or max(least, 2 * n_workers if n_workers > 1 else 1)
-        blocks = [_block(X, rows) for rows in _split(kept, n_blocks)]
         pairs = list(combinations(blocks, 2)) or [blocks]
-        found = [(duplicates, np.zeros(len(duplicates)))]
+        found = []
         for start in range(0, len(pairs), len(blocks)):
             some = pairs[start : start + len(blocks)]
             found += parallel(delayed(_grow)(pair) for pair in some)
@@ -163,72 +162,41 @@ def _is_lazy(X):
     return hasattr(X, "__dask_graph__") and hasattr(X, "compute")
 
 
-def _block(X, rows):
-    """Return samples `rows` of X, ascending, as a task gets them."""
-    start = rows[0]
-    stop = rows[-1] + 1
+def _block(X, start, stop):
+    """Return the block of samples `start` to `stop` of X."""
     if isinstance(X, _InFile):
-        return _Block(X.between(start, stop), rows)
+        return _Block(X.between(start, stop), start)
     if _is_lazy(X):
         from dask import optimize
 
         # Of the graph, what these samples need.
-        return _Block(optimize(X[start:stop])[0], rows)
-    return _Block(X[start:stop], rows)
+        return _Block(optimize(X[start:stop])[0], start)
+    return _Block(X[start:stop], start)
 
 
 def _values(block):
     """Return the samples of a block (m, d), float64."""
-    part = block.part
-    if isinstance(part, _InFile):
-        part = part.opened()
-    elif _is_lazy(part):
-        part = part.compute(scheduler="synchronous")
-    if len(part) > len(block.rows):
-        part = part[block.rows - block.rows[0]]
-    return np.ascontiguousarray(part, dtype=np.float64)
+    samples = block.samples
+    if isinstance(samples, _InFile):
+        samples = samples.opened()
+    elif _is_lazy(samples):
+        samples = samples.compute(scheduler="synchronous")
+    return np.ascontiguousarray(samples, dtype=np.float64)
 
 
-def _look(block):
-    """Return the box (2, d) of samples, and a hash (m, 2) of each; refuse NaN."""
+def _box(block):
+    """Return the box (2, d) of the samples of a block; refuse NaN."""
     X = check_array(_values(block), input_name="X")
-    box = np.stack([X.min(axis=0), X.max(axis=0)])
-    # Adding 0 makes 0.0 of -0.0.
-    keys = [blake2b(row, digest_size=16).digest() for row in X + 0.0]
-    return box, np.frombuffer(b"".join(keys), dtype=np.uint64).reshape(-1, 2)
-
-
-def _equal_samples(keys):
-    """Return the edges (m, 2) that join equal samples, and the first of each kind.
-
-    As `join_duplicates` joins them: the first to the others.
-    """
-    order = np.lexsort(keys.T)
-    is_new = np.append(True, (keys[order[1:]] != keys[order[:-1]]).any(axis=1))
-    firsts = order[is_new]
-    sizes = np.diff(np.flatnonzero(is_new), append=len(keys))
-    edges = np.column_stack([np.repeat(firsts, sizes), order])[~is_new]
-    return edges, np.sort(firsts)
-
-
-def _split(rows, n_blocks):
-    """Return blocks of `rows` in order, whose sizes differ by at most 1."""
-    blocks = np.array_split(rows, n_blocks)
-    return [block for block in blocks if len(block)]
+    return np.stack([X.min(axis=0), X.max(axis=0)])
 
 
 def _grow(blocks):
     """Return the edges and squared lengths of the tree of the samples of blocks."""
-    from skdiffclust._compat import effective_n_threads
-    from skdiffclust.forests._trees._boruvka import boruvka
-    from skdiffclust.forests._trees._prim import prim_on_points
-
-    points = np.concatenate([_values(block) for block in blocks])
-    rows = np.concatenate([block.rows for block in blocks])
-    vertices = np.arange(len(points))
-    found = boruvka(points, vertices, effective_n_threads(None))
-    edges, lengths = found or prim_on_points(points, vertices)
-    return rows[edges], lengths
+    parts = [_values(block) for block in blocks]
+    places = zip(blocks, parts, strict=True)
+    rows = [block.start + np.arange(len(part)) for block, part in places]
+    edges, lengths = spanning_edges(lengths_of_points(np.concatenate(parts), "l2"))
+    return np.concatenate(rows)[edges], lengths
 
 
 def _merge(found):

@@ -70,22 +70,21 @@ def prim_on_matrix(D, nodes):
     return tree.found()
 
 
-def prim_on_points(points, nodes, core=None):
+def prim_on_points(points, nodes):
     """Edges of the minimum spanning forest of the rows of `points` (n, d).
 
-    Lengths are squared Euclidean distances, summed over the features in order, or, if
-    `core` (n,) is given, squared mutual reachability. As `prim_on_matrix` otherwise.
+    Lengths are squared Euclidean distances, summed over the features in order. As
+    `prim_on_matrix` otherwise.
 
     A filter in float32, half of the memory traffic, leaves few pairs to be measured.
     """
     tree = _start(nodes)
-    core = np.zeros(len(points)) if core is None else core
     kept = np.arange(len(points))
     single, bounds = _single_rows(points)
     columns = np.ascontiguousarray(single.T)
     limits = np.full(len(points), np.inf, dtype=np.float32)
     n_steps = max(1, _DIFFERENCES_PER_CHUNK // points.size)
-    arrays = points, single, core, bounds
+    arrays = points, single, bounds
     while grow_on_points(*arrays, columns, kept, limits, *tree, n_steps):
         waiting = tree.nearest[: len(kept)] != -1
         if np.count_nonzero(waiting) < (1 - _DROPPED) * len(kept):
@@ -274,7 +273,6 @@ def _filter(single, i, columns, start, limits, values):
 def grow_on_points(
     points,
     single,
-    core,
     bounds,
     columns,
     kept,
@@ -323,8 +321,6 @@ def grow_on_points(
                     length = 0.0
                     for f in range(points.shape[1]):
                         length += (points[i, f] - points[j, f]) ** 2
-                    if length > 0.0:
-                        length = max(length, max(core[i], core[j]))
                     # For a fixed end j, (i, j) precedes (i', j) exactly when i < i'.
                     if length < shortest[at] or (
                         length == shortest[at] and i < nearest[at]

@@ -59,24 +59,23 @@ def _solver(lengths, n_rows, algorithm, n_jobs, is_whole):
 
     if algorithm == "kruskal":
         return _by_kruskal
-    is_raised = lengths.core is not None
     by_prim = algorithm == "prim"
-    has_prim = lengths.points is not None and lengths.norm == 2
     if lengths.graph is not None:
         is_fast = is_compiled(n_rows, take_edges) and not by_prim
         return _by_kruskal if is_fast else None
     if lengths.grow is not None and is_whole and not by_prim:
         return lambda *_: lengths.grow(effective_n_threads(n_jobs))
-    if lengths.points is not None and not is_raised and not by_prim:
+    has_points = lengths.points is not None and lengths.core is None
+    has_matrix = lengths.matrix is not None and lengths.core is None
+    has_prim = has_matrix or (has_points and lengths.norm == 2)
+    prim_kernel = grow_on_points if has_prim and has_points else grow_on_matrix
+    if has_points and not by_prim:
         if algorithm == "boruvka":
             return partial(_by_boruvka, n_jobs=n_jobs)
-        is_small = has_prim and n_rows <= _MOST_FOR_PRIM and is_ready(grow_on_points)
+        is_small = has_prim and n_rows <= _MOST_FOR_PRIM and is_ready(prim_kernel)
         if is_compiled(n_rows, search_leaves) and not is_small:
             return partial(_by_boruvka, n_jobs=n_jobs)
-    if has_prim:
-        return _by_prim if is_compiled(n_rows, grow_on_points) else None
-    has_prim = lengths.matrix is not None and not is_raised
-    if not is_compiled(n_rows, grow_on_matrix) or (by_prim and not has_prim):
+    if not is_compiled(n_rows, prim_kernel) or (by_prim and not has_prim):
         return None
     return _by_prim if has_prim else partial(_by_blocks, n_jobs=n_jobs)
 
@@ -119,7 +118,7 @@ def _by_prim(lengths, vertices):
 
     if lengths.matrix is not None:
         return prim_on_matrix(np.ascontiguousarray(lengths.matrix), vertices)
-    return prim_on_points(lengths.points, vertices, lengths.core)
+    return prim_on_points(lengths.points, vertices)
 
 
 def _by_blocks(lengths, vertices, n_jobs):

@@ -5,11 +5,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from skdiffclust.forests._trees import _prim
-from skdiffclust.forests._trees._distances import (
-    lengths_of_matrix,
-    lengths_of_points,
-    mutual_reachability,
-)
+from skdiffclust.forests._trees._distances import lengths_of_matrix, lengths_of_points
 from skdiffclust.forests._trees._prim import prim_on_matrix, prim_on_points
 from skdiffclust.forests._trees._small_prim import prim
 
@@ -50,9 +46,8 @@ def test_matrix(seed, monkeypatch, global_random_seed):
         assert_same_forest(prim_on_matrix(D, nodes), expected)
 
 
-@pytest.mark.parametrize("min_samples", [None, 3])
 @pytest.mark.instances(30)
-def test_points(seed, min_samples, monkeypatch, global_random_seed):
+def test_points(seed, monkeypatch, global_random_seed):
     seed += 1000 * global_random_seed
     monkeypatch.setattr(_prim, "_DIFFERENCES_PER_CHUNK", 2000)
     rng = np.random.default_rng(seed)
@@ -60,11 +55,9 @@ def test_points(seed, min_samples, monkeypatch, global_random_seed):
     X = rng.normal(size=(n, d)) + 1e6 * (seed % 2)
     X = np.round(X[rng.integers(0, n, n)], 0 if seed % 3 else 8)
     lengths = lengths_of_points(X, "euclidean")
-    if min_samples is not None:
-        lengths = mutual_reachability(lengths, min_samples)
     for nodes in vertices(rng, n):
         expected = prim(lengths.row, np.arange(n), nodes)
-        assert_same_forest(prim_on_points(X, nodes, lengths.core), expected)
+        assert_same_forest(prim_on_points(X, nodes), expected)
 
 
 def test_more_rows_than_a_block(global_random_seed):
