@@ -10,7 +10,6 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import pairwise_distances, pairwise_kernels
 from sklearn.utils import check_array
 
-from skdiffclust._batches import float_blocks
 from skdiffclust._compat import PAIRWISE_METRICS
 from skdiffclust._validation import check_dense_size, refuse_masked
 
@@ -18,6 +17,7 @@ _TRANSLATION_INVARIANT_KERNELS = ("rbf", "laplacian")
 # Rows and columns of a tile that is compared with the transposed one.
 _TILE = 512
 MATRIX_BLOCK_ENTRIES = 2**22
+_BLOCK_ROWS = 2**16
 _SYMMETRY_TOLERANCE = 1e-8
 # Metrics with parameters that are estimated from X.
 _FITTED_METRICS = ("mahalanobis", "seuclidean")
@@ -91,8 +91,8 @@ def column_means(X):
     # Summed as differences from a row, so that an offset of 1e6 costs no digits.
     first = X[0].astype(np.float64)
     total = np.zeros(X.shape[1])
-    for rows in float_blocks(X):
-        total += np.sum(rows - first, axis=0)
+    for start in range(0, len(X), _BLOCK_ROWS):
+        total += np.sum(X[start : start + _BLOCK_ROWS] - first, axis=0)
     return first + total / len(X)
 
 
@@ -107,12 +107,7 @@ def center(X, means=None, *, dtype=np.float64):
     if means is None:
         means = column_means(X)
     refuse_overflow([X, means[None, :]], dtype)
-    centered = np.empty(X.shape, dtype)
-    start = 0
-    for rows in float_blocks(X):
-        centered[start : start + len(rows)] = rows - means
-        start += len(rows)
-    return centered
+    return np.subtract(X, means, out=np.empty(X.shape, dtype), casting="same_kind")
 
 
 def distance_matrix(X, *, metric="euclidean"):
@@ -485,24 +480,15 @@ def symmetric_union(rows, columns, values, n):
         difference = np.abs(directed.data - mirrored.data).max(initial=0.0)
         directed.data = 0.5 * directed.data + 0.5 * mirrored.data
         return directed, float(difference)
-    low = np.minimum(rows, columns).astype(np.int64)
-    high = np.maximum(rows, columns).astype(np.int64)
-    order = np.lexsort((rows, high, low))
-    low = low[order]
-    high = high[order]
-    values = values[order]
-    again = np.zeros(len(low), dtype=bool)
-    again[1:] = (low[1:] == low[:-1]) & (high[1:] == high[:-1])
-    second = np.flatnonzero(again)
-    first = np.flatnonzero(~again)
-    gaps = np.abs(values)
-    gaps[second - 1] = np.abs(values[second] - values[second - 1])
-    difference = float(gaps[first].max(initial=0.0))
-    values[second - 1] = 0.5 * values[second - 1] + 0.5 * values[second]
-    low = low[first]
-    high = high[first]
-    values = values[first]
-    ends = np.concatenate([low, high]), np.concatenate([high, low])
-    graph = sp.coo_array((np.concatenate([values, values]), ends), shape=(n, n)).tocsr()
-    graph.sort_indices()
+    ends = np.concatenate(ends), np.concatenate(ends[::-1])
+
+    def union(there, back):
+        values = np.concatenate([there, back])
+        return sp.coo_array((values, ends), shape=(n, n)).tocsr()
+
+    halves = 0.5 * values
+    graph = union(halves, halves)
+    directions = np.ones(len(values))
+    graph.data *= 2.0 / union(directions, directions).data
+    difference = float(np.abs(union(values, -values).data).max())
     return graph, difference

@@ -2,8 +2,6 @@
 
 import numpy as np
 
-_BLOCK_ROWS = 2**16
-
 
 def mini_batches(n_samples, batch_size, random_state):
     """Yield the sample indices of one epoch: every sample once, in random order.
@@ -40,9 +38,3 @@ def mini_batches(n_samples, batch_size, random_state):
     starts = [*range(0, last_start, batch_size), n_samples]
     for start, stop in zip(starts[:-1], starts[1:], strict=True):
         yield order[start:stop]
-
-
-def float_blocks(X):
-    """Yield blocks of rows of X (n, d) in float64."""
-    for start in range(0, len(X), _BLOCK_ROWS):
-        yield np.asarray(X[start : start + _BLOCK_ROWS], dtype=np.float64)

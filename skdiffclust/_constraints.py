@@ -12,10 +12,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-_LABELS = (
-    "an array of shape (n_samples,) of integers, or an object array of strings, with "
-    "-1 where unknown"
-)
+_LABELS = "an array of shape (n_samples,) of integers or strings, -1 where unknown"
 _PAIRS = "index pairs of shape (n_links, 2)"
 _INCIDENCE = "a sparse incidence matrix of shape (n_samples, n_links)"
 _GROUPS = "group ids of shape (n_samples,) with -1 for none"
@@ -72,8 +69,8 @@ def as_constraints(n_samples, partial_labels=None, must_link=None, cannot_link=N
     n_samples : int
         Number of samples of X.
     partial_labels : array-like of shape (n_samples,), default=None
-        Integers (integral floats are accepted), or strings in an object array; -1
-        where unknown.
+        Integers (integral floats are accepted) or strings; -1 where unknown, and
+        beside strings and in object arrays also "-1", None and NaN.
     must_link : array-like or sparse matrix, default=None
         Index pairs (n_links, 2), group ids (n_samples,) with -1 for none, or sparse
         incidence (n_samples, n_links) with two non-zeros in a column. A pair of a
@@ -104,7 +101,9 @@ def as_constraints(n_samples, partial_labels=None, must_link=None, cannot_link=N
     labels = np.full(n_samples, -1, dtype=np.int64)
     if partial_labels is not None:
         title = "The 'partial_labels' parameter of fit"
-        partial_labels = _numbers_of_names(partial_labels)
+        partial_labels = _as_array(partial_labels, title, _LABELS)
+        if partial_labels.ndim == 1 and partial_labels.dtype.kind in "TUO":
+            partial_labels = numbers_of_names(partial_labels, title)
         labels = _check_labels(partial_labels, n_samples, title, _LABELS)
     must = cannot = no_pairs
     if must_link is not None:
@@ -348,21 +347,37 @@ def _check_labels(labels, n_samples, title, what):
     return labels
 
 
-def _numbers_of_names(labels):
-    """Return strings (n,) as integers by their order, -1 as it is.
+def numbers_of_names(labels, title):
+    """Return an array of labels (n,) with strings as integers by their order.
 
-    Other entries are returned unchanged, for `_check_labels` to refuse.
+    Unknown are -1, None, NaN, the NA of pandas, and "-1", which NumPy makes of -1 in a
+    list of strings: all of them become -1. Other entries are returned unchanged if none
+    is a string, and refused beside strings.
     """
-    names = np.asarray(labels) if hasattr(labels, "__array__") else None
-    if names is None or names.dtype != object or names.ndim != 1:
+    labels = labels.astype(object)
+    is_unknown = np.array([_is_unknown(value) for value in labels], dtype=bool)
+    labels[is_unknown] = -1
+    is_name = np.array([isinstance(value, str) for value in labels], dtype=bool)
+    if not is_name.any():
         return labels
-    is_name = np.array([isinstance(name, str) for name in names], dtype=bool)
-    is_unknown = [isinstance(name, numbers.Integral) and name == -1 for name in names]
-    if not is_name.any() or not (is_name | is_unknown).all():
-        return labels
-    ids = np.full(len(names), -1, dtype=np.int64)
-    ids[is_name] = np.unique(names[is_name].astype(str), return_inverse=True)[1]
-    return ids
+    others = labels[~is_name & ~is_unknown]
+    if len(others):
+        raise ValueError(
+            f"{title} must have strings only, and -1 or None where the class is "
+            f"unknown, if it has strings. Got {others[0]!r} among them instead. Turn "
+            "all labels into strings, or all into integers."
+        )
+    numbers = np.full(len(labels), -1, dtype=np.int64)
+    numbers[is_name] = np.unique(labels[is_name].astype(str), return_inverse=True)[1]
+    return numbers
+
+
+def _is_unknown(label):
+    """Whether an entry of an array with strings or objects means an unknown class."""
+    if isinstance(label, numbers.Real):
+        return label == -1 or label != label
+    is_mark = isinstance(label, str) and label == "-1"
+    return is_mark or label is None or type(label).__name__ == "NAType"
 
 
 def _check_must_link(links, n_samples):

@@ -351,8 +351,8 @@ def _merging_path(X, weight, n_most, random_state):
 def principal_components(X, n_components, weight=None):
     """Return coordinates (n, m), float64, of X (n, d) along principal components.
 
-    Dense or sparse X, with weights (n,); m is `n_components`, or n or d if that is
-    less. The last ones are the largest. O(n d min(n, d)).
+    Dense or sparse X, with positive weights (n,); m is `n_components`, or n or d if
+    that is less. The last ones are the largest. O(n d min(n, d)).
     """
     n_samples, n_features = X.shape
     n_components = min(n_components, n_samples, n_features)
@@ -373,8 +373,7 @@ def principal_components(X, n_components, weight=None):
         components = rows @ _leading(scaled.T @ scaled, n_components)[1]
     else:
         values, vectors = _leading(root * gram * root.T, n_components)
-        values = np.maximum(values, np.finfo(np.float64).tiny)
-        components = gram @ (root * vectors) / np.sqrt(values)
+        components = np.sqrt(np.maximum(values, 0.0)) * vectors / root
     # The same signs by both ways.
     largest = np.abs(components).argmax(axis=0)
     return components * np.sign(components[largest, np.arange(n_components)])

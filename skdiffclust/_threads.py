@@ -1,4 +1,4 @@
-"""Chunks of work on Python threads, without a thread pool.
+"""Chunks of work on Python threads.
 
 Kernels release the interpreter lock and write to separate memory, so plain threads run
 them in parallel. Nothing outlives a call: forks and concurrent fits are safe, and an
@@ -6,6 +6,7 @@ interruption takes effect within a chunk.
 """
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import cache
 from time import perf_counter
@@ -14,8 +15,6 @@ from threadpoolctl import ThreadpoolController
 
 # Seconds that a chunk should take; the next one is sized by the last.
 _CHUNK_SECONDS = 0.04
-
-
 # Multiplications of the largest product of a loop, below which one thread is as fast.
 _SMALL_PRODUCT = 10**8
 
@@ -45,58 +44,41 @@ def run_chunks(kernel, n_items, arguments, n_threads, size=1):
     Ranges, the first of `size` items, are handed out in order, each to the thread that
     is free. An exception of a kernel in any thread is raised here.
     """
-    queue = _Queue(n_items, size)
+    lock = threading.Lock()
+    handed_out = 0
+    is_closed = False
+
+    def take():
+        nonlocal handed_out
+        with lock:
+            first = n_items if is_closed else handed_out
+            handed_out = min(first + size, n_items)
+            return first, handed_out
 
     def work():
+        nonlocal size, is_closed
         try:
-            _drain(queue, kernel, arguments)
-        except BaseException as error:
-            queue.error = error
-            queue.is_closed = True
+            first, last = take()
+            while first < last:
+                begun = perf_counter()
+                kernel(first, last, *arguments)
+                seconds = max(perf_counter() - begun, 1e-6)
+                # At most doubled, so that one fast range does not take all the rest.
+                growth = min(2.0, _CHUNK_SECONDS / seconds)
+                size = max(1, int((last - first) * growth))
+                first, last = take()
+        finally:  # after an error or an interruption, too
+            is_closed = True
 
-    n_threads = min(n_threads, n_items)
-    threads = [threading.Thread(target=work) for _ in range(n_threads - 1)]
-    try:
-        for thread in threads:
-            thread.start()
-        _drain(queue, kernel, arguments)
-    finally:
-        # Without the lock, because an interruption may have come while it was held.
-        queue.is_closed = True
-        for thread in threads:
-            if thread.ident is not None:
-                thread.join()
-    if queue.error is not None:
-        raise queue.error
-
-
-class _Queue:
-    """Ranges not yet handed out."""
-
-    def __init__(self, n_items, size):
-        self.n_items = n_items
-        self.size = size
-        self.next = 0
-        self.lock = threading.Lock()
-        self.error = None
-        self.is_closed = False
-
-    def take(self):
-        """Return the next range, empty at the end and once the queue is closed."""
-        with self.lock:
-            first = self.n_items if self.is_closed else self.next
-            self.next = last = min(first + self.size, self.n_items)
-        return first, last
-
-
-def _drain(queue, kernel, arguments):
-    """Work on ranges until none is left."""
-    while True:
-        first, last = queue.take()
-        if first == last:
-            return
-        begun = perf_counter()
-        kernel(first, last, *arguments)
-        seconds = max(perf_counter() - begun, 1e-6)
-        # At most doubled, so that one fast range does not take all the rest.
-        queue.size = max(1, int((last - first) * min(2.0, _CHUNK_SECONDS / seconds)))
+    n_others = min(n_threads, n_items) - 1
+    if n_others < 1:
+        work()
+        return
+    with ThreadPoolExecutor(n_others) as pool:
+        try:
+            others = [pool.submit(work) for _ in range(n_others)]
+            work()
+        finally:
+            is_closed = True
+    for other in others:
+        other.result()

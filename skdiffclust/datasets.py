@@ -56,6 +56,10 @@ class SyntheticClusters:
         return iter((self.X, self.y, self.informative))
 
 
+@validate_params(
+    {"scenario": [Interval(Integral, 1, 5, closed="both")]},
+    prefer_skip_nested_validation=True,
+)
 def make_celeux_one(scenario=5, *, random_state=None):
     r"""Generate three Gaussian clusters in five features, followed by noise features.
 
@@ -98,11 +102,6 @@ def make_celeux_one(scenario=5, *, random_state=None):
     >>> X.shape, int(informative.sum())
     ((300, 25), 5)
     """
-    if not isinstance(scenario, Integral) or scenario not in _SCENARIOS:
-        raise ValueError(
-            "The 'scenario' parameter of make_celeux_one must be an integer from 1 to "
-            f"5. Got {scenario!r} instead. Scenario 5 has the most features."
-        )
     n_samples, n_noise, distance = _SCENARIOS[scenario]
     rng = check_random_state(random_state)
     means = distance * np.outer([1.0, -1.0, 0.0], np.ones(5))

@@ -536,7 +536,7 @@ def _of_reference(estimator, X, numbers, rows, seed):
     else:
         reference = _gaussian(numbers, rng)
         if hasattr(X, "iloc"):
-            reference = X.assign(**dict(zip(X.columns, reference.T, strict=True)))
+            reference = type(X)(reference, index=X.index, columns=X.columns)
     labels = _fit(estimator, reference).labels
     largest = _sizes(labels).max(initial=0) / len(labels)
     return _stability(estimator, reference, labels, rows), largest
@@ -572,12 +572,9 @@ def _permuted_columns(X, rng):
         return permuted
     if sparse.issparse(X):
         columns = sparse.csc_array(X, copy=True)
-        for j in range(columns.shape[1]):
-            span = slice(columns.indptr[j], columns.indptr[j + 1])
-            n_stored = span.stop - span.start
-            columns.indices[span] = rng.permutation(n_samples)[:n_stored]
-        columns.has_sorted_indices = False
-        columns.sort_indices()
+        n_stored = np.diff(columns.indptr)
+        rows = [rng.permutation(n_samples)[:m] for m in n_stored]
+        columns.indices[:] = np.concatenate(rows)
         return type(X)(columns.tocsr())
     permuted = np.array(X)
     for j in range(permuted.shape[1]):

@@ -497,17 +497,15 @@ class ClustererComparisonDisplay:
         display : ClustererComparisonDisplay
             Object that stores the plotted data and artists.
         """
-        X = check_array(X, accept_sparse="csr")
-        if X.shape[1] < 2:
-            positions = np.column_stack(
-                [X.toarray() if issparse(X) else X, 0 * X[:, 0]]
-            )
-        else:
-            solver = "arpack" if issparse(X) else "auto"
-            from sklearn.decomposition import PCA
+        from sklearn.decomposition import PCA
 
-            pca = PCA(2, svd_solver=solver, random_state=0)
-            positions = pca.fit_transform(X)
+        X = check_array(X, accept_sparse="csr")
+        if X.shape[1] <= 2:
+            X = X.toarray() if issparse(X) else X
+            X = np.pad(X, ((0, 0), (0, 2 - X.shape[1])))
+        solver = "arpack" if issparse(X) else "auto"
+        pca = PCA(2, svd_solver=solver, random_state=0)
+        positions = pca.fit_transform(X)
         return cls(comparison, positions).plot(figure=figure, **kwargs)
 
     def plot(self, figure=None, *, max_samples=2000, point_kw=None):

@@ -172,17 +172,25 @@ def test_labels_may_be_strings():
     expected = as_constraints(4, partial_labels=[1, -1, 0, 1])
     assert_array_equal(constraints.classes, expected.classes)
     assert_array_equal(constraints.groups, expected.groups)
-    frame = pd.DataFrame({"name": names})
-    constraints = as_constraints(4, partial_labels=frame["name"])
-    assert_array_equal(constraints.classes, expected.classes)
+    for mark in (-1, "-1", None, np.nan, pd.NA):
+        marked = ["low", mark, "high", "low"]
+        for form in (np.array(marked, dtype=object), pd.Series(marked)):
+            constraints = as_constraints(4, partial_labels=form)
+            assert_array_equal(constraints.classes, expected.classes)
+    # NumPy makes "-1" of the number in a list.
+    for known in (["low", -1, "high", "low"], pd.Categorical(marked)):
+        constraints = as_constraints(4, partial_labels=known)
+        assert_array_equal(constraints.classes, expected.classes)
+    constraints = as_constraints(2, partial_labels=np.array([None, 1]))
+    assert_array_equal(constraints.classes, [-1, 0])
 
 
 @pytest.mark.parametrize(
     "labels, message",
     [
-        (["a", "b"], "'partial_labels' .* of integers.* Got values of type <U1"),
-        (np.array(["a", 1], dtype=object), "Got values of type str instead"),
-        (np.array([None, 1]), "Got values of type NoneType instead"),
+        ([b"a", b"b"], "'partial_labels' .* of integers.* Got values of type .S1"),
+        (np.array(["a", 1], dtype=object), "Got 1 among them instead"),
+        (np.array([(0,), 1], dtype=object), "Got values of type tuple instead"),
         ([True, False], "Got values of type bool instead"),
         (np.array([True, 2], dtype=object), "Got values of type bool instead"),
         ([1j, 0], "Got values of type complex128"),

@@ -7,8 +7,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import HDBSCAN, AgglomerativeClustering, KMeans
 from sklearn.datasets import make_blobs
@@ -259,6 +260,14 @@ def test_text_columns_missing_values_and_sparse_rows(blobs):
     assert np.isnan(found.scores["KMeans"]["davies_bouldin"])
 
 
+def test_frames_may_have_numbers_as_names(blobs):
+    X, _ = blobs
+    named = compare_clusterers(pd.DataFrame(X), [KMeans(3)], random_state=0)
+    plain = compare_clusterers(X, [KMeans(3)], random_state=0)
+    assert not named.left_out
+    assert_array_equal(named.null_stability["KMeans"], plain.null_stability["KMeans"])
+
+
 def test_wrong_input_is_refused(blobs):
     X, _ = blobs
     with pytest.raises(ValueError, match="at least 4 samples. Got 3"):
@@ -284,6 +293,12 @@ def test_the_picture_shows_what_was_found(blobs):
     assert len(np.unique(colours, axis=0)) == 3
     with pytest.raises(ValueError, match=r"must have shape \(120, 2\)"):
         ClustererComparisonDisplay(found, X).plot()
-    sparse_rows = sparse.csr_array(np.maximum(X, 0))
-    assert ClustererComparisonDisplay.from_comparison(found, sparse_rows).points_
+    for n_features in (1, 2, X.shape[1]):
+        dense = np.maximum(X[:, :n_features], 0)
+        places = [
+            ClustererComparisonDisplay.from_comparison(found, form(dense)).positions
+            for form in (np.asarray, sparse.csr_array)
+        ]
+        assert_allclose(cdist(places[0], places[0]), cdist(places[1], places[1]))
+        plt.close("all")
     plt.close("all")

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits, make_blobs, make_circles, make_moons
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
+from skdiffclust import GEMINI
 from skdiffclust._n_clusters import bimodality, count_clusters, principal_components
 
 
@@ -187,3 +189,15 @@ def test_principal_components_are_those_of_scikit_learn(shape, global_random_see
     expected = PCA(4, svd_solver="full").fit_transform(np.repeat(X, weight, axis=0))
     first = np.cumsum(weight) - weight
     assert_allclose(np.abs(found), np.abs(expected[first, ::-1]), atol=1e-8)
+
+
+def test_components_without_variance_are_zero(global_random_seed):
+    X = np.random.RandomState(global_random_seed).normal(size=(4, 9))
+    for form in (X, sparse.csr_array(X)):
+        found = principal_components(form, 4)
+        assert_allclose(cdist(found, found), cdist(X, X), atol=1e-6)
+
+
+def test_two_samples_are_two_clusters_without_a_warning_of_numpy():
+    with pytest.warns(ConvergenceWarning, match="no clear structure"):
+        assert GEMINI("auto").fit([[9.0, 2.0, 7.0], [9.2, 2.6, 4.2]]).n_clusters_ == 2

@@ -16,8 +16,8 @@ def clustering_accuracy(y_true, y_pred):
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        Classes, as integers or strings. Samples with the integer -1 have no known class
-        and are ignored.
+        Classes, as integers or strings. Samples with -1 ("-1" in an array of strings,
+        which NumPy makes of it) have no known class and are ignored.
     y_pred : array-like of shape (n_samples,)
         Cluster of each sample. Every value is a cluster, including -1. The number of
         clusters may differ from that of classes; samples in unmatched clusters count as
@@ -62,8 +62,9 @@ def connectivity_error(y_true, y_pred):
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        Classes, as integers or strings. Samples with the integer -1 have no known class
-        and are ignored, as are all matrix entries that involve them.
+        Classes, as integers or strings. Samples with -1 ("-1" in an array of strings,
+        which NumPy makes of it) have no known class and are ignored, as
+        are all matrix entries that involve them.
     y_pred : array-like of shape (n_samples,)
         Cluster of each sample. Every value is a cluster, including -1.
 
@@ -107,8 +108,9 @@ def pair_precision(y_true, y_pred):
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        Classes, as integers or strings. Samples with the integer -1 have no known class
-        and are ignored, as are all pairs that contain them.
+        Classes, as integers or strings. Samples with -1 ("-1" in an array of strings,
+        which NumPy makes of it) have no known class and are ignored, as
+        are all pairs that contain them.
     y_pred : array-like of shape (n_samples,)
         Cluster of each sample. Every value is a cluster, including -1.
 
@@ -149,8 +151,9 @@ def pair_recall(y_true, y_pred):
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        Classes, as integers or strings. Samples with the integer -1 have no known class
-        and are ignored, as are all pairs that contain them.
+        Classes, as integers or strings. Samples with -1 ("-1" in an array of strings,
+        which NumPy makes of it) have no known class and are ignored, as
+        are all pairs that contain them.
     y_pred : array-like of shape (n_samples,)
         Cluster of each sample. Every value is a cluster, including -1.
 
@@ -194,10 +197,9 @@ def _check_labels(y_true, y_pred, caller):
             f"The 'y_true' and 'y_pred' parameters of {caller} must have one entry for "
             f"each sample. Got {len(y_true)} and {len(y_pred)} entries instead."
         )
-    if y_true.dtype.kind in ("i", "f", "O"):
-        known = y_true != -1
-        y_true = y_true[known]
-        y_pred = y_pred[known]
+    known = y_true != ("-1" if y_true.dtype.kind == "U" else -1)
+    y_true = y_true[known]
+    y_pred = y_pred[known]
     if not len(y_true):
         raise ValueError(
             f"The 'y_true' parameter of {caller} must contain at least one known "

@@ -1,6 +1,6 @@
 """Scorers without labels, for `scoring=` in a search."""
 
-import numbers
+from numbers import Integral
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -12,7 +12,12 @@ from sklearn.metrics import (
 )
 from sklearn.utils import check_array, check_random_state, get_tags, resample
 
+from skdiffclust._compat import Interval, validate_params
 
+_AT_LEAST_TWO = {"max_samples": [Interval(Integral, 2, None, closed="left")]}
+
+
+@validate_params(_AT_LEAST_TWO, prefer_skip_nested_validation=False)
 def path_silhouette_scorer(estimator, X, y=None, *, max_samples=500):
     r"""Scorer: path-based silhouette of the clusters predicted by an estimator.
 
@@ -89,6 +94,7 @@ def path_silhouette_scorer(estimator, X, y=None, *, max_samples=500):
     return float(silhouette_score(paths, labels, metric="precomputed"))
 
 
+@validate_params(_AT_LEAST_TWO, prefer_skip_nested_validation=False)
 def silhouette_scorer(estimator, X, y=None, *, max_samples=2000):
     """Scorer: mean silhouette coefficient of the clusters predicted by an estimator.
 
@@ -153,6 +159,7 @@ def silhouette_scorer(estimator, X, y=None, *, max_samples=2000):
     return float(silhouette_score(rows, labels))
 
 
+@validate_params(_AT_LEAST_TWO, prefer_skip_nested_validation=False)
 def calinski_harabasz_scorer(estimator, X, y=None, *, max_samples=100_000):
     """Scorer: Calinski-Harabasz index of the clusters predicted by an estimator.
 
@@ -215,6 +222,10 @@ def calinski_harabasz_scorer(estimator, X, y=None, *, max_samples=100_000):
     return float(calinski_harabasz_score(rows, labels))
 
 
+@validate_params(
+    _AT_LEAST_TWO | {"n_resamples": [Interval(Integral, 1, None, closed="left")]},
+    prefer_skip_nested_validation=False,
+)
 def stability_scorer(estimator, X, y=None, *, n_resamples=5, max_samples=2000):
     """Scorer: agreement of an estimator with copies refitted on the held-out fold.
 
@@ -292,7 +303,6 @@ def stability_scorer(estimator, X, y=None, *, n_resamples=5, max_samples=2000):
     labels = step.predict(rows)
     if _is_degenerate(labels):
         return 0.0
-    _check_at_least(1, n_resamples, "n_resamples", "stability_scorer")
     rng = check_random_state(0)
     n_half = (len(labels) + 1) // 2
     agreement = []
@@ -311,7 +321,6 @@ def _last_step(estimator, X, max_samples, caller):
     """
     from sklearn.pipeline import Pipeline
 
-    _check_at_least(2, max_samples, "max_samples", caller)
     rows = X
     n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
     if n_samples > max_samples:
@@ -337,15 +346,6 @@ def _last_step(estimator, X, max_samples, caller):
             "features with a metric."
         )
     return estimator, rows
-
-
-def _check_at_least(low, value, name, caller):
-    """Refuse a count that is not an integer or too small."""
-    if not isinstance(value, numbers.Integral) or value < low:
-        raise ValueError(
-            f"The {name!r} parameter of {caller} must be an integer of at least {low}. "
-            f"Got {value!r} instead."
-        )
 
 
 def _predicted(estimator, X, max_samples, caller):

@@ -88,6 +88,9 @@ def test_names_of_labels_do_not_matter(metric, global_random_seed):
     known = y_true >= 0
     assert metric(names[known], y_pred[known]) == value
     assert metric(names[known].astype(object), y_pred[known]) == value
+    marked = [str(name) if name >= 0 else -1 for name in y_true]
+    assert metric(marked, y_pred) == value
+    assert metric(np.array(marked, dtype=object), y_pred) == value
 
 
 @pytest.mark.parametrize("metric", LABEL_METRICS)

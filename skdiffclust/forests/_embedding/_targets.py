@@ -5,7 +5,11 @@ from numbers import Real
 import numpy as np
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from skdiffclust._constraints import as_constraints, bounds_of_clusters
+from skdiffclust._constraints import (
+    as_constraints,
+    bounds_of_clusters,
+    numbers_of_names,
+)
 from skdiffclust._history import warn_of_convergence
 from skdiffclust._validation import refuse_masked
 from skdiffclust.forests._constrained._search import chains
@@ -23,13 +27,7 @@ def check_target(y, n_samples):
     y = column_or_1d(y, warn=True)
     check_consistent_length(np.empty(n_samples), y)
     if y.dtype.kind in "TUO":
-        y = _without_marks(y.astype(object))
-    if y.dtype == object and any(isinstance(value, str) for value in y):
-        known = y != -1
-        _refuse_other_than_names(y[known])
-        labels = np.full(n_samples, -1, dtype=np.int64)
-        labels[known] = np.unique(y[known].astype(str), return_inverse=True)[1]
-        return labels
+        y = numbers_of_names(y, f"The 'y' parameter of {_NAME}")
     if y.dtype.kind not in "biuf" and not all(isinstance(v, Real) for v in y):
         odd = next(value for value in y if not isinstance(value, Real))
         raise ValueError(
@@ -52,29 +50,6 @@ def check_target(y, n_samples):
             "classes as 0, 1, ...."
         )
     return labels
-
-
-def _without_marks(y):
-    """Return an object array y (n,) with -1 for "-1", None, NaN and pandas' NA."""
-    is_mark = [
-        value is None
-        or type(value).__name__ == "NAType"
-        or (isinstance(value, str) and value == "-1")
-        or (isinstance(value, Real) and value != value)
-        for value in y
-    ]
-    return np.where(is_mark, -1, y)
-
-
-def _refuse_other_than_names(values):
-    """Refuse entries beside strings that are not strings."""
-    for value in values:
-        if not isinstance(value, str):
-            raise ValueError(
-                f"The 'y' parameter of {_NAME} must have strings only, and -1 or None "
-                f"where the class is unknown, if it has strings. Got {value!r} among "
-                "them instead. Turn all labels into strings, or all into integers."
-            )
 
 
 def known_constraints(n_samples, y, must_link, cannot_link):
