@@ -382,7 +382,7 @@ class LoopCheckpoint:
         self._random_state = random_state
         self._resume = resume
 
-    def load(self, loop, trained, n_values=None):
+    def load(self, loop, trained):
         """Restore the last state in the folder, if there is one.
 
         Parameters
@@ -393,8 +393,6 @@ class LoopCheckpoint:
             With the methods ``arrays()``, all arrays (dict) that an epoch changes;
             ``load(arrays)``, which restores them; and ``state()``, the arrays (dict)
             that are the `best_state` of the loop.
-        n_values : dict of int or None, default=None
-            The number of valid values of the arrays of `trained` that are indices.
 
         Returns
         -------
@@ -406,7 +404,7 @@ class LoopCheckpoint:
             record={},
             state=self._state(loop, trained, trained.state()),
             varying={"loop"},
-            n_values=STREAM_VALUES | (n_values or {}),
+            n_values=STREAM_VALUES,
         )
         if arrays is None:
             return False

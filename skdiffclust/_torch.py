@@ -142,7 +142,7 @@ def at_least_float32(tensor):
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
-def encoder_module(encoder, *, device="cpu"):
+def encoder_module(encoder):
     """Return an `Encoder` as an nn.Sequential of Linear layers and activations.
 
     The module has copies, in the dtype of the arrays, so training does not change
@@ -158,7 +158,7 @@ def encoder_module(encoder, *, device="cpu"):
             linear.weight.copy_(weight.T)
             linear.bias.copy_(bias)
         layers += [linear, activation()]
-    return nn.Sequential(*layers[:-1]).to(device)
+    return nn.Sequential(*layers[:-1])
 
 
 def module_encoder(module, activation="relu"):

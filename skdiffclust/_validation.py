@@ -12,8 +12,17 @@ from sklearn.utils.validation import validate_data
 
 from skdiffclust._compat import Interval
 
-# Types in an object array that float() would convert or fail on.
-_NOT_NUMBERS = (str, bytes, complex, date, timedelta, np.datetime64, np.timedelta64)
+# Types of entries that float() would convert or fail on.
+_NOT_NUMBERS = (
+    str,
+    bytes,
+    complex,
+    np.complexfloating,
+    date,
+    timedelta,
+    np.datetime64,
+    np.timedelta64,
+)
 _GIB = 2.0**30
 _WARN_GIB = 2.0
 _SHOWN = 40  # characters of a value in a message
@@ -81,32 +90,26 @@ def refuse_silent_conversion(X, *, name="X"):
         values = np.asarray(X)
     except ValueError:  # ragged lists: check_array has a better message
         return
-    kind = values.dtype.kind
-    place = 0
-    if kind == "O":
-        flat = enumerate(values.flat)
-        odd = (i for i, value in flat if isinstance(value, _NOT_NUMBERS))
-        place = next(odd, None)
-        if place is None:
-            return
-        first = values.flat[place]
-        kind = "c" if isinstance(first, complex) else "M"
-        kind = "U" if isinstance(first, (str, bytes)) else kind
-    if kind not in "cUSMm" or not values.size:
+    if values.dtype.kind not in "OcUSMm":
+        return
+    numbered = enumerate(values.flat)
+    found = ((i, value) for i, value in numbered if isinstance(value, _NOT_NUMBERS))
+    place, entry = next(found, (None, None))
+    if place is None:
         return
     what = _describe_entry(X, values, place)
-    if kind == "c":
+    if isinstance(entry, (complex, np.complexfloating)):
         raise ValueError(
             f"The {name!r} parameter must be real. Got {what} instead. Complex data "
             "not supported: pass real and imaginary parts as two features."
         )
-    remedy = (
-        "Encode categories as numbers first, for instance with "
-        "sklearn.preprocessing.OneHotEncoder, and documents with "
-        "sklearn.feature_extraction.text.TfidfVectorizer."
-    )
-    if kind in "Mm":
-        remedy = "Convert dates and times to numbers first, for instance to days."
+    remedy = "Convert dates and times to numbers first, for instance to days."
+    if isinstance(entry, (str, bytes)):
+        remedy = (
+            "Encode categories as numbers first, for instance with "
+            "sklearn.preprocessing.OneHotEncoder, and documents with "
+            "sklearn.feature_extraction.text.TfidfVectorizer."
+        )
     raise ValueError(
         f"The {name!r} parameter must be numeric. Got {what} instead. {remedy}"
     )

@@ -21,7 +21,6 @@ from skdiffclust import (
     SparseGEMINI,
     SparseGEMINICV,
 )
-from skdiffclust._neighbors import nearest_sample
 from skdiffclust._products import product_by_sample
 from skdiffclust.memories import energy, entropy, recall
 
@@ -166,8 +165,9 @@ def test_the_nearest_row_depends_on_its_sample_alone(
 ):
     X = samples(global_random_seed, np.float64, n_features)
     train = samples(global_random_seed + 1000, np.float64, n_features)
-    assert_same_bits(lambda X: nearest_sample(train, X, metric=metric)[0], X)
-    assert_same_bits(lambda X: nearest_sample(train, X, metric=metric)[1], X)
+    n_clusters = len(np.unique(train, axis=0))
+    forest = SpanningForestClustering(n_clusters, metric=metric).fit(train)
+    assert_same_bits(forest.predict, X)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -21,8 +21,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from skdiffclust._compat import CallbackSupportMixin, fit_context
-from skdiffclust._history import Training, keep_state_on_error
+from skdiffclust import GEMINI
 from skdiffclust.metrics import (
     calinski_harabasz_scorer,
     path_silhouette_scorer,
@@ -394,41 +393,12 @@ def test_frames_keep_their_names(scorer, blobs, global_random_seed):
     assert few(pipeline, frame) == pytest.approx(few(plain, X))
 
 
-class Monitored(CallbackSupportMixin, ClusterMixin, BaseEstimator):
-    """KMeans in two monitored rounds."""
-
-    _parameter_constraints: dict = {}
-
-    def __init__(self, random_state=None):
-        self.random_state = random_state
-
-    @keep_state_on_error
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
-        training = Training(self, X, y, max_iter=2, learning_rate=1.0)
-        for loop in training:
-            for epoch in loop:
-                model = KMeans(4, random_state=self.random_state, max_iter=epoch + 1)
-                loss = model.fit(X).inertia_
-                loop.record(
-                    loss,
-                    state=lambda model=model: model,
-                    attributes=lambda model=model: {"model_": model},
-                )
-        self.model_ = training.best.best_state
-        training.finish()
-        return self
-
-    def predict(self, X):
-        return self.model_.predict(X)
-
-
 def test_scorers_in_a_monitor(blobs, global_random_seed):
     # stability_scorer fits copies: with callbacks they would call it again.
     X, _ = blobs
     monitor = ScoringMonitor(scoring={s.__name__: s for s in SCORERS})
-    Monitored(random_state=global_random_seed).set_callbacks(monitor).fit(X)
+    model = GEMINI(4, random_state=global_random_seed).set_callbacks(monitor).fit(X)
     scored = [row for row in monitor.get_logs().data if "stability_scorer" in row]
-    # Two epochs and the whole fit.
-    assert len(scored) == 3
+    # The epochs and the whole fit.
+    assert len(scored) == model.n_iter_ + 1
     assert np.isfinite([[row[s.__name__] for s in SCORERS] for row in scored]).all()
