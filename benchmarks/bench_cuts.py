@@ -1,10 +1,6 @@
 """How low do graph cuts cut, how fast, beside peers?
 
-    python benchmarks/bench_cuts.py graphs [NAME ...] [--methods ...]
-    python benchmarks/bench_cuts.py tables [NAME ...] [--methods ...]
-    python benchmarks/bench_cuts.py seeds [NAME ...]
-    python benchmarks/bench_cuts.py sizes
-    python benchmarks/bench_cuts.py cells
+    python benchmarks/bench_cuts.py PART [--seeds N]
 
 graphs    normalised cut, adjusted Rand index, smallest cluster (relative to the mean
           size), number of clusters and seconds on the graphs of cut_graphs.py, beside
@@ -55,29 +51,16 @@ TABLES = (
 ).split()
 
 
-def partitioner(**parameters):
-    """Return the estimator that cuts a graph, by default without bounds on sizes."""
-    given = {"affinity": "precomputed", "min_cluster_size": 1} | parameters
-    return GraphCutClustering(**given)
-
-
-def searched(**parameters):
-    """Return the function that cuts a graph by our search."""
+def searched(n_clusters=None, **parameters):
+    """Return the function that cuts a graph by our search, or by its own number."""
 
     def cut(graph, k, seed):
-        model = partitioner(n_clusters=k, random_state=seed, **parameters)
+        model = GraphCutClustering(
+            n_clusters or k, affinity="precomputed", random_state=seed, **parameters
+        )
         return model.fit(graph).labels_
 
     return cut
-
-
-def counted(graph, k, seed):
-    """Return the labels of our search into a number of clusters that it chooses."""
-    return (
-        GraphCutClustering("auto", affinity="precomputed", random_state=seed)
-        .fit(graph)
-        .labels_
-    )
 
 
 def metis(graph, k, seed):
@@ -122,9 +105,9 @@ def spectral(graph, k, seed):
 
 
 METHODS = {
-    "graph cut": searched(min_cluster_size="auto"),
-    "graph cut, imbalance .3": searched(max_imbalance=0.3),
-    "graph cut, auto": counted,
+    "graph cut": searched(),
+    "graph cut, imbalance .3": searched(min_cluster_size=1, max_imbalance=0.3),
+    "graph cut, auto": searched("auto"),
     "METIS": metis,
     "Leiden": leiden,
     "spectral": spectral,
@@ -148,13 +131,18 @@ def measure(cut, problem, seed):
     )
 
 
-def graphs(names, methods, n_seeds=2):
+def graphs(n_seeds=2):
     """Print a line for each graph and method, and mean adjusted Rand indices."""
+    compare(GRAPHS, n_seeds)
+
+
+def compare(graphs_of, n_seeds):
+    """Do so for a dict of functions from a seed to a graph."""
     METHODS["graph cut"](GRAPHS["karate"](0).graph, 2, 0)  # compiles
-    indices = {method: [] for method in methods or METHODS}
+    indices = {method: [] for method in METHODS}
     print("method: normalised cut, ARI, smallest, clusters, seconds")
-    for name in names or GRAPHS:
-        problems = [GRAPHS[name](seed) for seed in range(n_seeds)]
+    for name, draw in graphs_of.items():
+        problems = [draw(seed) for seed in range(n_seeds)]
         n, m = problems[0].graph.shape[0], problems[0].graph.nnz // 2
         print(f"{name}: n={n} m={m} k={problems[0].n_clusters}")
         for method in list(indices):
@@ -181,20 +169,21 @@ def graphs(names, methods, n_seeds=2):
 ONE_UNIT = "isolet", "mnist_t10k", "usps_train"
 
 
-def tables(names, methods, n_seeds=2):
+def tables(n_seeds=2):
     """Do the same for graphs of nearest neighbours of tables, weighted by rank."""
-    for name in names or TABLES:
-        GRAPHS[name] = lambda _, name=name: data(
-            name, "auto", scaled=name not in ONE_UNIT, n_rows=2000, ranked=True
-        )
-    graphs(names or TABLES, methods, n_seeds)
+
+    def of_table(name):
+        is_scaled = name not in ONE_UNIT
+        return data(name, "auto", scaled=is_scaled, n_rows=2000, ranked=True)
+
+    compare({name: lambda _, name=name: of_table(name) for name in TABLES}, n_seeds)
 
 
-def seeds(names, n_seeds=5):
+def seeds(n_seeds=5):
     """Print how much the labels of several random states agree, two by two."""
     print("graph: mean and least adjusted Rand index of two random states")
-    for name in names or GRAPHS:
-        problem = GRAPHS[name](0)
+    for name, draw in GRAPHS.items():
+        problem = draw(0)
         found = [
             METHODS["graph cut"](problem.graph, problem.n_clusters, seed)
             for seed in range(n_seeds)
@@ -268,8 +257,6 @@ def main():
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", choices=PARTS)
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--methods", nargs="*", default=[])
     parser.add_argument("--seeds", type=int, help="or splits")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -277,13 +264,7 @@ def main():
     print(
         versions("scikit-learn", "numpy", "pymetis", "leidenalg", "k-means-constrained")
     )
-    given = []
-    if options.part not in ("sizes", "cells"):
-        given.append(options.names)
-    if options.part in ("graphs", "tables"):
-        given.append(options.methods)
-    if options.seeds:
-        given.append(options.seeds)
+    given = [options.seeds] if options.seeds else []
     PARTS[options.part](*given)
 
 

@@ -1,8 +1,7 @@
 """What do few labels teach: classes without any label, and a linear classifier.
 
-    python benchmarks/bench_learning.py discover [--seeds 20 25] [--data digits ...]
-        [--methods raw ours ...]
-    python benchmarks/bench_learning.py probe [--seeds 20 25] [--data digits ...]
+    python benchmarks/bench_learning.py discover
+    python benchmarks/bench_learning.py probe
 
 "discover": a third of the classes is withheld: none of their samples has a label. Every
 method sees the features of the training samples and 200 labels of the other classes;
@@ -62,6 +61,7 @@ from torch import nn
 from skdiffclust import SpanningForestClustering, SpanningForestEmbedding
 
 DATA = "digits", "usps_train", "letter", "isolet"
+SEEDS = range(20, 25)
 N_LABELS, N_TRAIN, N_TEST, N_PROBE_LABELS = 200, 1200, 1000, 98
 N_COMPONENTS, N_HIDDEN, N_STEPS, LEARNING_RATE = 32, 100, 600, 1e-3
 TEMPERATURE = 0.1
@@ -214,17 +214,17 @@ def run(name, method, seed):
     }
 
 
-def discover(data, seeds, methods):
+def discover():
     """Run what the file does not have yet, and print a line for each cell."""
     results = Results(Path("learning.jsonl"))
-    for method in methods or METHODS:
+    for method in METHODS:
         if method == "UMAP" and importlib.util.find_spec("umap") is None:
             print("UMAP: umap-learn is not installed")
             continue
-        for name in data:
+        for name in DATA:
             group = [
                 results.once([name, method, seed], run, name, METHODS[method], seed)
-                for seed in range(*seeds)
+                for seed in SEEDS
             ]
             ari, withheld, spent = (
                 np.array([found[column] for found in group])
@@ -255,12 +255,12 @@ def accuracy(embed, X, labels, X_test, y):
     return model.score(embed(X_test), y)
 
 
-def probe(data, seeds):
+def probe():
     """Print a line for each set and method."""
-    for name in data:
+    for name in DATA:
         k = len(np.unique(in_units(name)[1]))
         found = []
-        for seed in range(*seeds):
+        for seed in SEEDS:
             parts = labelled_split(name, seed)
             embed = ours("linear", *parts[:2], k, seed)
             found.append([accuracy(np.asarray, *parts), accuracy(embed, *parts)])
@@ -277,17 +277,11 @@ def main():
     """Run a part on one thread."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", choices=["discover", "probe"])
-    parser.add_argument("--data", nargs="+", default=DATA)
-    parser.add_argument("--seeds", type=int, nargs=2, default=(20, 25))
-    parser.add_argument("--methods", nargs="+")
     options = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", ConvergenceWarning)
     with threadpool_limits(1):
-        if options.part == "discover":
-            discover(options.data, options.seeds, options.methods)
-        else:
-            probe(options.data, options.seeds)
+        {"discover": discover, "probe": probe}[options.part]()
 
 
 if __name__ == "__main__":

@@ -11,9 +11,8 @@ gaps  the mean adjusted Rand index at the true number of clusters, with an inter
 outliers  the area under the ROC curve of outlier scores at 1 and at the true number of
       clusters, of 10-neighbour distances and of isolation forests, on tables of some
       classes and a few samples of others, and on generated outliers: global, local, in
-      groups, and of a wrong dependency. Also the share of them that `find_outliers`
-      marks at a false rate of 0.01, and the share of the others. Seed 0 chose how many
-      samples the scores count with.
+      groups, and of a wrong dependency. Seed 0 chose how many samples the scores count
+      with.
 """
 
 import argparse
@@ -184,12 +183,10 @@ def outliers(seeds):
                 near[:, -1],
                 -trees.score_samples(X),
             )
-            marked = one.find_outliers(0.01)
-            shares = marked[is_odd == 1].mean(), marked[is_odd == 0].mean()
             areas = [roc_auc_score(is_odd, score) for score in scores]
-            rows.setdefault(name, []).append([*areas, *shares])
+            rows.setdefault(name, []).append(areas)
     means = {name: np.mean(found, axis=0) for name, found in rows.items()}
-    print("forest, k = 1; the true k; 10 neighbours; isolation forest; marked; others")
+    print("forest, k = 1; the true k; 10 neighbours; isolation forest")
     for name, row in means.items():
         print(f"{name:20s}", row.round(3))
     everything = np.array(list(means.values()))
