@@ -36,7 +36,10 @@ def test_contradiction_through_the_closure_names_the_pair(constrained, blobs):
         ({"must_link": [[-1, 3]]}, "'must_link' parameter"),
         ({"partial_labels": [0, 1]}, "'partial_labels' parameter"),
         ({"partial_labels": np.full(90, 0.5)}, "'partial_labels' parameter"),
-        ({"partial_labels": np.full(90, "a")}, "'partial_labels' parameter"),
+        (
+            {"partial_labels": np.array(["a", 1] * 45, object)},
+            "'partial_labels' parameter",
+        ),
         ({"partial_labels": np.full(90, -2)}, "'partial_labels' parameter"),
         ({"partial_labels": np.arange(90) % 4}, "at least 4, the number of classes"),
     ],
