@@ -415,7 +415,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         if tree is None:
             tree = grow_tree(lengths, constraints, n_clusters=n_clusters, **how)
         else:
-            self._refuse_tree(lengths, constraints, kept)
+            self._refuse_tree(tree, lengths, constraints, kept)
             tree = tree_of_points(tree, lengths.points)
         _check_request(tree, self.n_clusters, self.distance_threshold)
         plain = tree
@@ -754,16 +754,18 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
                 "are defined for a number of clusters, without constraints."
             )
 
-    def _refuse_tree(self, lengths, constraints, kept):
+    def _refuse_tree(self, tree, lengths, constraints, kept):
         """Refuse a given tree where it is not that of the fit."""
         is_euclidean = self.metric in ("euclidean", "l2") and lengths.points is not None
         is_free = constraints is None and kept is None and lengths.core is None
-        if not (is_euclidean and is_free):
+        is_tree = hasattr(tree, "edges") and hasattr(tree, "lengths")
+        if not (is_euclidean and is_free and is_tree):
             raise ValueError(
                 "The 'tree' parameter of SpanningForestClustering.fit must be None, "
                 "unless X is dense, metric='euclidean', min_samples=None, no sample "
-                "has weight zero and there are no constraints. Got a tree instead. "
-                "Leave it out; the tree is then computed."
+                "has weight zero and there are no constraints; it is a SpanningTree "
+                f"then. Got a {type(tree).__name__} instead. Leave it out; the tree is "
+                "then computed."
             )
 
     def _perturb(self, graph, sizes, weights, kept, min_size, task):

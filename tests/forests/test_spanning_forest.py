@@ -681,6 +681,8 @@ def test_trees_of_other_samples_are_refused():
             SpanningForestClustering(2, **parameters).fit(X, tree=tree, **arguments)
     with pytest.raises(ValueError, match="X is dense"):
         model.fit(csr_array(X), tree=tree)
+    with pytest.raises(ValueError, match="a SpanningTree then. Got a list instead"):
+        model.fit(X, tree=tree.edges.tolist())
 
 
 @pytest.mark.parametrize("weight", [1e154, 1e300, 1e-160])

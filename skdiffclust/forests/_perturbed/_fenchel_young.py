@@ -88,9 +88,8 @@ def fenchel_young_loss(
     """
     relation = checked_relation(similarity, 1)
     n = relation.n_samples
-    edges = check_pairs(forest, n, "The 'forest' parameter")
+    edges = check_forest(forest, n)
     plan = _loss_noise(noise_scale, n_perturbations, random_state)
-    check_forest(edges, n)
     target = _positions(relation, np.sort(edges, axis=1))
     sampler = make_sampler(relation, None, n - len(edges), plan)
     sums = sum_samples(sampler, relation, plan)
@@ -213,8 +212,9 @@ def _loss_noise(noise_scale, n_perturbations, random_state):
     return Noise(float(noise_scale), int(n_perturbations), "normal", seed)
 
 
-def check_forest(edges, n):
-    """Refuse edges (m, 2) between n rows that have a cycle."""
+def check_forest(forest, n):
+    """Return the edges (m, 2) of a forest of n rows; refuse a cycle."""
+    edges = check_pairs(forest, n, "The 'forest' parameter")
     n_trees = components(edges, n).max(initial=-1) + 1
     if n_trees > n - len(edges):
         raise ValueError(
@@ -222,6 +222,7 @@ def check_forest(edges, n):
             f"{len(edges)} edges leave {n_trees} trees of {n} samples. Leave out one "
             "edge of every cycle."
         )
+    return edges
 
 
 def _positions(relation, edges):

@@ -25,6 +25,9 @@ def standardized_similarity_with_vjp(embedding, kind):
     """
     rows = embedding.astype(np.float64)
     similarity, vjp_of_rows = (_cosine if kind == "cosine" else _sqeuclidean)(rows)
+    # By a power of two, which changes no other bit, so that no square underflows.
+    unit = np.ldexp(1.0, np.frexp(np.abs(similarity).max())[1] - 1)
+    similarity = similarity / unit
     centred = similarity - similarity.mean()
     variance = np.mean(centred * centred)
     deviation = np.sqrt(max(variance, _TINY))
@@ -37,7 +40,7 @@ def standardized_similarity_with_vjp(embedding, kind):
             slant = np.vdot(gradient, standardized) / gradient.size
             gradient -= slant * standardized
         gradient -= gradient.mean()
-        return vjp_of_rows(gradient)
+        return vjp_of_rows(gradient / unit)
 
     return standardized, vjp
 

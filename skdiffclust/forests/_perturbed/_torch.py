@@ -3,12 +3,14 @@
 import warnings
 from dataclasses import dataclass, replace
 from math import prod
+from numbers import Integral
 
 import numpy as np
 import torch
 from scipy.sparse import issparse
 from torch import nn
 
+from skdiffclust._compat import Interval
 from skdiffclust._constraints import constraints_from_matrix
 from skdiffclust._devices import refuse_other_devices
 from skdiffclust._torch import (
@@ -29,6 +31,8 @@ from skdiffclust.forests._perturbed._perturbation import (
 from skdiffclust.forests._perturbed._relation import relation_of
 from skdiffclust.forests._perturbed._samplers import MOST, Noise, make_sampler
 from skdiffclust.forests._perturbed._sampling_torch import BatchSampler
+
+_POSITIVE = Interval(Integral, 1, None, closed="left")
 
 
 @dataclass(frozen=True)
@@ -223,7 +227,7 @@ class _Perturbed(nn.Module):
 
     def __init__(self, n_clusters, noise_scale, n_perturbations, seed, generator):
         super().__init__()
-        if not (n_clusters is None or n_clusters >= 1):
+        if not (n_clusters is None or _POSITIVE.is_satisfied_by(n_clusters)):
             raise ValueError(
                 "The 'n_clusters' parameter must be an integer of at least 1. Got "
                 f"{n_clusters!r} instead."
@@ -233,7 +237,7 @@ class _Perturbed(nn.Module):
                 f"The 'noise_scale' parameter must be positive and at most {MOST:g}. "
                 f"Got {noise_scale!r} instead."
             )
-        if not n_perturbations >= 1:
+        if not _POSITIVE.is_satisfied_by(n_perturbations):
             raise ValueError(
                 "The 'n_perturbations' parameter must be an integer of at least 1. Got "
                 f"{n_perturbations!r} instead."
@@ -315,10 +319,10 @@ def _check_clusters(n_clusters, n):
             "The 'n_clusters' parameter must be an integer where a call does not pass "
             "it. Got None instead. Pass it to the module or to the call."
         )
-    if n_clusters > n:
+    if not _POSITIVE.is_satisfied_by(n_clusters) or n_clusters > n:
         raise ValueError(
-            "The 'n_clusters' parameter must be at most the number of samples, "
-            f"{n}. Got {n_clusters} instead."
+            "The 'n_clusters' parameter must be an integer of at least 1, and at most "
+            f"the number of samples, {n}. Got {n_clusters} instead."
         )
 
 
@@ -625,8 +629,7 @@ class FenchelYoungLoss(_Perturbed):
         n = similarity.shape[-1]
         if torch.is_tensor(forest):
             forest = forest.detach().cpu().numpy()
-        edges = np.asarray(forest, dtype=np.int64).reshape(-1, 2)
-        _fenchel_young.check_forest(edges, n)
+        edges = _fenchel_young.check_forest(forest, n)
         edges = to_tensor(edges, similarity.device)
         i, j = edges.T
         batch, items, requests = self._requests(similarity, None, n - len(edges))
@@ -681,6 +684,11 @@ def standardized_similarity(embedding, kind="sqeuclidean"):
             "The 'kind' argument must be 'sqeuclidean', 'rbf', 'cosine' or a function. "
             f"Got {kind!r} instead."
         )
+    if similarity.numel():
+        # By a power of two, which changes no other bit, so that no square underflows.
+        largest = similarity.detach().abs().amax(dim=(-2, -1), keepdim=True)
+        exponent = torch.frexp(largest).exponent - 1
+        similarity = similarity / torch.ldexp(torch.ones_like(largest), exponent)
     centred = similarity - similarity.mean(dim=(-2, -1), keepdim=True)
     variance = (centred**2).mean(dim=(-2, -1), keepdim=True)
     return centred / variance.clamp(min=_tiny(variance)).sqrt()

@@ -496,7 +496,21 @@ def test_without_constraints_there_is_nothing_to_lose(global_random_seed):
         ),
         (lambda: PerturbedForest(2, n_perturbations=0), "'n_perturbations' parameter"),
         (lambda: PerturbedForest(2, noise="uniform"), "'noise' parameter"),
+        (lambda: PerturbedForest(2.5), "integer of at least 1. Got 2.5"),
+        (
+            lambda: PartialFenchelYoungLoss(2)(torch.zeros(3, 3), None, 2.5),
+            "integer of at least 1, .* Got 2.5",
+        ),
+        (lambda: PerturbedForest(2, n_perturbations=2.5), "integer .* Got 2.5"),
         (lambda: FenchelYoungLoss(n_perturbations=5), "must be even"),
+        (
+            lambda: FenchelYoungLoss()(torch.zeros(3, 3), [[0, 3]]),
+            "indices from 0 to 2, .* Got the index 3",
+        ),
+        (
+            lambda: FenchelYoungLoss()(torch.zeros(3, 3), [[-1, 0]]),
+            "indices from 0 to 2. Got the index -1",
+        ),
         (lambda: PerturbedForest(2)(torch.zeros(3, 4)), "shape"),
         (
             lambda: PerturbedForest(5)(torch.zeros(3, 3)),
@@ -556,6 +570,25 @@ def test_a_batch_of_fewer_classes_than_clusters(global_random_seed):
 def _seed_of_item(seed, item):
     """Return the seed of an item of a batch."""
     return (seed + item * int(_hash.ROW)) % 2**64
+
+
+@pytest.mark.parametrize("kind", ["sqeuclidean", "rbf", "cosine"])
+def test_a_similarity_has_no_unit(kind, global_random_seed):
+    rows = np.random.default_rng(global_random_seed).normal(size=(12, 3))
+    rows = torch.tensor(rows, dtype=torch.float32)
+    cotangent = torch.from_numpy(similarity_of(12)).float()
+    expected, slope = [], []
+    for unit in (1.0, 2.0**-30, 2.0**30):
+        leaf = (unit * rows).requires_grad_()
+        found = standardized_similarity(leaf, kind)
+        (found * cotangent).sum().backward()
+        expected.append(found.detach())
+        slope.append(unit * leaf.grad)
+    assert expected[0].std(correction=0) == pytest.approx(1, rel=1e-5)
+    for other in (1, 2):
+        torch.testing.assert_close(expected[other], expected[0])
+        torch.testing.assert_close(slope[other], slope[0])
+    assert standardized_similarity(rows[:0], kind).shape == (0, 0)
 
 
 def test_minus_infinity_is_no_mask():
