@@ -1,30 +1,30 @@
 """The number of clusters of a graph, from the cuts into 1, 2, ... clusters."""
 
 import warnings
+from itertools import pairwise
 
 import numpy as np
 
 from skdiffclust.cuts._local_search import UNBOUNDED, local_search, rank
-from skdiffclust.cuts._multilevel import (
-    coarsen,
-    labels_of_merges,
-    merge,
-    search,
-)
+from skdiffclust.cuts._multilevel import coarsen, labels_of_merges, merge
 from skdiffclust.cuts._ratio_cut import cut_of_labels, modularity
-from skdiffclust.cuts._starts import combine_parts
+from skdiffclust.cuts._starts import combine_parts, search_evenly
 
-# Numbers that are tried at least, and the least nodes per cluster. Beyond, numbers are
-# tried up to twice that of the largest modularity, and one more, which is cut, but no
-# more than `_MOST`: each is a search.
+# Numbers that are tried at least, one by one, and the least nodes per cluster. Beyond,
+# each is a tenth more than the last, up to twice that of the largest modularity and no
+# more than `_MOST`.
 FIRST = 15
+_STEP = 1.1
 _NODES_PER_CLUSTER = 3
 _MOST = 1000
 # Starts for each number, at least one: all together see at most this many edges.
 _MOST_STARTS = 3
 _SEARCHED_EDGES = 1_000_000
-# Added to cuts in denominators of bends, because a cut of 0 has no relative change.
-_OFFSET = 0.2
+# The cost of a cluster that bends are relative to: for many numbers, clusters are small
+# and costs are larger.
+_QUARTILE = 0.75
+# Scores that differ by less are ties, of which the largest number is taken.
+_TIED = 0.005
 # A number after which the cut increases this many times as much as before needs no
 # warning.
 _SHARP = 6.0
@@ -37,52 +37,71 @@ _DEVIATION = 1.48
 
 
 def cut_curve(nodes, least, bounds_of, finish, random_state):
-    """Return (numbers, normalised cuts, modularities), (m,) each, of the search.
+    """Return the fitted attribute: the numbers that were tried, and what they cut.
 
-    Numbers of clusters are consecutive, from `least` on, as long as clusters can be
-    within their bounds: those that `bounds_of` returns for sizes and a number of
-    clusters. ``finish(labels, number, bounds)`` brings labels of the nodes, which have
-    no small parts, within the bounds.
-
-    After two of its clusters are merged, the partition into one more is another start
-    for each number.
+    They are `numbers_to_try`, from `least` on, as long as clusters can be within their
+    bounds: those that `bounds_of` returns for sizes and a number of clusters; and all
+    numbers beside the one of the largest score. ``finish(labels, number, bounds)``
+    brings labels of the nodes, which have no small parts, within the bounds.
     """
     level = nodes.level
     n_edges = max(nodes.graph.nnz // 2, 1)
     n_starts = int(np.clip(_SEARCHED_EDGES // n_edges, 1, _MOST_STARTS))
     most = max(min(level.n // _NODES_PER_CLUSTER, _MOST), least)
-    last = min(max(FIRST, least), most)
-    found = []
-    modularities = []
-    while least + len(found) <= last:
-        number = least + len(found)
+    found = {}
+    modularities = {}
+    last = FIRST
+    for number in numbers_to_try(least, most):
         low, high = bounds_of(nodes.sizes, number)
-        if found and (low > nodes.sizes.sum() / number or high < nodes.sizes.max()):
+        is_bounded = low > nodes.sizes.sum() / number or high < nodes.sizes.max()
+        if found and (number > last or is_bounded):
             break
-        labels = search(level, number, n_starts, random_state)
-        found.append(labels.astype(np.int32))
-        modularities.append(modularity(nodes.graph, found[-1], nodes.degrees))
-        if number == last:
-            best = least + int(np.argmax(modularities))
-            last = min(max(last, 2 * best + 2), most)
-    numbers = least + np.arange(len(found))
-    for i in reversed(range(len(found) - 1)):
-        pairs = merge(coarsen(level, found[i + 1], numbers[i + 1]), numbers[i])
-        merged = labels_of_merges(pairs, numbers[i + 1])[found[i + 1]]
-        merged = local_search(level, merged, numbers[i])
-        found[i] = min(
-            (found[i], merged),
-            key=lambda labels, k=numbers[i]: rank(level, labels, k, UNBOUNDED),
+        found[number] = search_evenly(nodes, level, number, n_starts, random_state)
+        modularities[number] = modularity(nodes.graph, found[number], nodes.degrees)
+        last = max(last, 2 * max(modularities, key=modularities.get) + 2)
+    curve = _measure(nodes, level, found, bounds_of, finish)
+    if len(found) > 2:
+        best = int(np.nanargmax(curve["score"]))
+        first, last = curve["n_clusters"][[best - 1, best + 1]]
+        for number in sorted(set(range(first, last)) - set(found)):
+            found[number] = search_evenly(nodes, level, number, n_starts, random_state)
+        curve = _measure(nodes, level, found, bounds_of, finish)
+    return curve
+
+
+def numbers_to_try(least, most):
+    """Return numbers of clusters from `least` to `most` that are ever further apart."""
+    numbers = list(range(least, min(max(FIRST, least), most) + 1))
+    while numbers[-1] < most:
+        numbers.append(min(max(round(_STEP * numbers[-1]), numbers[-1] + 1), most))
+    return numbers
+
+
+def _measure(nodes, level, found, bounds_of, finish):
+    """Return the curve of labels {number: (m,)}, which are improved.
+
+    After some of its clusters are merged, the partition into more is another start for
+    each number.
+    """
+    numbers = sorted(found)
+    for number, more in reversed(list(pairwise(numbers))):
+        pairs = merge(coarsen(level, found[more], more), number)
+        merged = labels_of_merges(pairs, more)[found[more]]
+        merged = local_search(level, merged, number)
+        found[number] = min(
+            (found[number], merged),
+            key=lambda labels, k=number: rank(level, labels, k, UNBOUNDED),
         )
     cuts = []
-    for i, number in enumerate(numbers):
+    modularities = []
+    for number in numbers:
         bounds = bounds_of(nodes.sizes, number)
         labels = combine_parts(nodes, number, bounds)
         if labels is None:
-            labels = finish(found[i], number, bounds)
+            labels = finish(found[number], number, bounds)
         cuts.append(cut_of_labels(nodes.graph, labels, number, nodes.divisors))
-        modularities[i] = modularity(nodes.graph, labels, nodes.degrees)
-    return numbers, np.array(cuts), np.array(modularities)
+        modularities.append(modularity(nodes.graph, labels, nodes.degrees))
+    return as_curve(np.array(numbers), np.array(cuts), np.array(modularities))
 
 
 def lowest_cuts(cuts):
@@ -93,14 +112,17 @@ def lowest_cuts(cuts):
     return np.minimum.accumulate(cuts[::-1])[::-1]
 
 
-def bends_of(cuts):
+def bends_of(numbers, cuts):
     """Return the bends (m,) of numbers of clusters with cuts (m,), NaN at both ends.
 
-    The second difference of the cuts, relative to the cut: how much more the next
-    cluster costs than this one did.
+    How much more the next cluster costs than this one did, relative to the cut plus the
+    upper quartile of the costs of all clusters.
     """
     bends = np.full(len(cuts), np.nan)
-    bends[1:-1] = np.diff(cuts, 2) / (cuts[1:-1] + _OFFSET)
+    if len(cuts) > 2:
+        costs = np.diff(cuts) / np.diff(numbers)
+        usual = np.quantile(costs, _QUARTILE) or 1.0
+        bends[1:-1] = np.diff(costs) / (cuts[1:-1] + usual)
     return bends
 
 
@@ -116,7 +138,7 @@ def as_curve(numbers, cuts, modularities):
         "n_clusters": numbers,
         "normalized_cut": cuts,
         "modularity": modularities,
-        "score": bends_of(lowest_cuts(cuts)) + relative,
+        "score": bends_of(numbers, lowest_cuts(cuts)) + relative,
     }
 
 
@@ -128,11 +150,13 @@ def choose_n_clusters(curve, *, owner):
         chosen = int(numbers[min(1, len(numbers) - 1)])
         why = f"there are cuts into {len(numbers)} numbers of clusters only"
     else:
-        best = int(np.nanargmax(curve["score"]))
+        score = curve["score"]
+        best = np.flatnonzero(score >= np.nanmax(score) - _TIED)[-1]
         chosen = int(numbers[best])
         cuts = lowest_cuts(curve["normalized_cut"])
-        before, after = np.diff(cuts)[best - 1 : best + 1]
-        bends = bends_of(cuts)[1:-1]
+        costs = np.diff(cuts) / np.diff(numbers)
+        before, after = costs[best - 1 : best + 1]
+        bends = bends_of(numbers, cuts)[1:-1]
         gaps = bends - np.median(bends)
         distance = _DISTANCE * _DEVIATION * np.median(np.abs(gaps))
         stands_out = gaps[best - 1] >= distance and after > before

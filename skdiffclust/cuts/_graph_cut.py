@@ -130,7 +130,9 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     max_imbalance : float, default=None
         Largest difference between the size of a cluster and the mean size, relative to
         the mean: with .3, sizes are between 70 % and 130 % of it, or are the next whole
-        numbers to it if no others are possible. None does not limit sizes.
+        numbers to it if no others are possible. None does not limit sizes, but if a
+        cluster is above 2.5 times the mean size, another search keeps to that; its
+        partition is returned if its modularity relative to its cut is larger.
     small_components : {"place", "noise"}, default="place"
         How to label samples in connected components of the graph that are too small to
         be clusters: parts below a tenth of the mean size of a cluster, single nodes,
@@ -164,9 +166,10 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     ratio_cut_, normalized_cut_ : float
         Both cuts of `labels_`, of which `cut` names the one that was lowered.
     cut_curve_ : dict of ndarrays, or None
-        With ``n_clusters="auto"``, by number: "n_clusters", the "normalized_cut" and
-        the "modularity" of a search into this number, and the "score" that decides,
-        NaN at both ends. See :class:`~skdiffclust.plotting.CutCurveDisplay`.
+        With ``n_clusters="auto"``, for each number that was tried: "n_clusters", the
+        "normalized_cut" and the "modularity" of a search into this number, and the
+        "score" that decides, NaN at both ends. See
+        :class:`~skdiffclust.plotting.CutCurveDisplay`.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -185,19 +188,22 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     unless sizes are bounded or samples are equal.
 
     **Number of clusters.** With ``n_clusters="auto"`` the graph is partitioned into 1
-    to 15 clusters, or into up to twice the number of the largest modularity and one or
-    two more; into fewer if they would have less than three nodes on average or could
-    not satisfy the bounds on sizes, and into at most about a thousand. With
-    :math:`c_k` the lowest normalised cut into at least k clusters and :math:`q_k` the
-    modularity, the number of the largest score
+    to 15 clusters and then into numbers that are each about a tenth larger, up to twice
+    that of the largest modularity; into fewer if they would have less than three nodes
+    on average or could not satisfy the bounds on sizes, and into at most 1000. With
+    :math:`c_k` the lowest normalised cut into at least k clusters, :math:`s_k` what
+    each cluster beyond k adds to it up to the next number that was tried, :math:`s` the
+    upper quartile of these, and :math:`q_k` the modularity, the number of the largest
+    score
 
-    .. math:: \frac{c_{k+1} - 2 c_k + c_{k-1}}{c_k + .2} + \frac{q_k}{\max_l q_l}
+    .. math:: \frac{s_k - s_{k-1}}{c_k + s} + \frac{q_k}{\max_l q_l}
 
-    is selected: the first term, the bend, is large if the cut increases faster after k
-    than before. A warning is issued unless it increases at least six times as much, or
-    the bend is twenty standard deviations (estimated from the median absolute
-    deviation) above the median of all and the modularity is the largest, up to a
-    thousandth.
+    is selected, where numbers beside it are tried as well: the first term, the bend, is
+    large if the cut increases faster after k than before. Of scores that differ by less
+    than .005, that of the largest number is taken. A warning is issued unless the cut
+    increases at least six times as much, or the bend is twenty standard deviations
+    (estimated from the median absolute deviation) above the median of all and the
+    modularity is the largest, up to a thousandth.
 
     Equal samples share a cluster. The cut increases with the number of clusters: do not
     choose `n_clusters` by `score`. For large graphs, searches run in threads; the

@@ -16,7 +16,7 @@ from skdiffclust._constraints import (
     check_feasible,
     is_free,
 )
-from skdiffclust.cuts._choice import FIRST, as_curve, choose_n_clusters, cut_curve
+from skdiffclust.cuts._choice import FIRST, choose_n_clusters, cut_curve
 from skdiffclust.cuts._graph import Samples, read_samples, warn_of_parts
 from skdiffclust.cuts._links import link_groups
 from skdiffclust.cuts._local_search import local_search
@@ -184,7 +184,7 @@ def choose_number(samples, groups, settings, random_state):
             bounded = _without_crumbs(nodes, labels, n_clusters, bounds, search)
         return labels if bounded is None else bounded
 
-    curve = as_curve(*cut_curve(nodes, least, bounds_of, finish, random_state))
+    curve = cut_curve(nodes, least, bounds_of, finish, random_state)
     n_clusters = choose_n_clusters(curve, owner=settings.owner)
     if groups.constraints is not None:
         check_feasible(groups.constraints, n_clusters)

@@ -15,13 +15,17 @@ from skdiffclust.cuts._components import (
     is_small,
     place_small,
 )
-from skdiffclust.cuts._local_search import UNBOUNDED, as_level, local_search
+from skdiffclust.cuts._local_search import UNBOUNDED, as_level, local_search, rank
 from skdiffclust.cuts._multilevel import coarsen, search
+from skdiffclust.cuts._ratio_cut import modularity
 
 # Vectors of ARPACK, or 2 k + 1 for k requested ones if that is more.
 _N_LANCZOS = 20
 # Least divisor of a node, relative to the mean.
 _LEAST_DIVISOR = 1e-9
+# A partition with a larger cluster than this many times the mean size is compared with
+# one without.
+_GIANT = 2.5
 
 
 class Nodes(NamedTuple):
@@ -135,7 +139,9 @@ def search_labels(
             start = fill_empty(start, n_clusters, large.sizes)
             found = local_search(large.level, start, n_clusters, within)
         else:
-            found = search(large.level, n_clusters, n_init, random_state, within)
+            found = search_evenly(
+                large, large.level, n_clusters, n_init, random_state, within
+            )
     labels[~nodes.small] = found
     if not place or not nodes.small.any():
         return labels
@@ -143,6 +149,28 @@ def search_labels(
     if bounds != UNBOUNDED:
         labels = local_search(nodes.level, labels, n_clusters, bounds)
     return labels
+
+
+def search_evenly(nodes, level, n_clusters, n_starts, random_state, bounds=UNBOUNDED):
+    """Return labels (m,) of a low cut of nodes and their level, with no giant cluster.
+
+    If a cluster is above two and a half times the mean size, which on graphs of many
+    clusters may lower the cut a little, another search keeps to that size. Its labels
+    are returned if their modularity is higher relative to their cut.
+    """
+    labels = search(level, n_clusters, n_starts, random_state, bounds)
+    totals = np.bincount(labels, level.sizes, minlength=n_clusters)
+    most = _GIANT * totals.mean()
+    if totals.max() <= most or bounds[1] < np.inf:
+        return labels
+    even = search(level, n_clusters, n_starts, random_state, (bounds[0], most))
+    cut, even_cut = (
+        rank(level, found, n_clusters, UNBOUNDED)[1] for found in (labels, even)
+    )
+    before, after = (
+        modularity(nodes.graph, found, nodes.degrees) for found in (labels, even)
+    )
+    return even if after * cut > before * even_cut else labels
 
 
 def combine_parts(nodes, n_clusters, bounds):

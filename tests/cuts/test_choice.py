@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import GraphCutClustering, PRCut
 from skdiffclust.cuts import ratio_cut
-from skdiffclust.cuts._choice import as_curve, choose_n_clusters
+from skdiffclust.cuts._choice import as_curve, choose_n_clusters, numbers_to_try
 from skdiffclust.plotting import CutCurveDisplay
 
 AUTO = {"n_clusters": "auto", "n_init": 3, "random_state": 0}
@@ -32,8 +32,9 @@ def test_cliques_in_a_ring_are_counted(k):
     model = GraphCutClustering(**AUTO, affinity="precomputed").fit(caves(k, 8))
     assert model.n_clusters_ == k
     curve = model.cut_curve_
+    beyond = [16, 18, 20, 22] if k == 10 else []
     np.testing.assert_array_equal(
-        curve["n_clusters"], np.arange(1, 8 * k // 3 + 1)[: max(15, 2 * k + 2)]
+        curve["n_clusters"], [*range(1, min(8 * k // 3, 15) + 1), *beyond]
     )
     exact = ratio_cut(model.affinity_matrix_, model.labels_, normalized=True).value
     assert curve["normalized_cut"][k - 1] == pytest.approx(exact)
@@ -112,13 +113,35 @@ def test_scores_are_bends_and_relative_modularities():
     # Joining two of three clusters cuts no more than all three.
     lowest = np.where(np.arange(10) == 1, 0.15, cuts)
     modularities = np.where(np.arange(10) == 2, 0.5, 0.4)
-    curve = as_curve(np.arange(1, 11), cuts, modularities)
+    numbers = np.array([1, 2, 3, 4, 5, 6, 7, 8, 10, 12])
+    curve = as_curve(numbers, cuts, modularities)
     np.testing.assert_array_equal(curve["normalized_cut"], cuts)
     assert np.isnan(curve["score"][[0, -1]]).all()
     for i in range(1, 9):
-        bend = (lowest[i + 1] - 2 * lowest[i] + lowest[i - 1]) / (lowest[i] + 0.2)
+        before = (lowest[i] - lowest[i - 1]) / (numbers[i] - numbers[i - 1])
+        after = (lowest[i + 1] - lowest[i]) / (numbers[i + 1] - numbers[i])
+        bend = (after - before) / (lowest[i] + 0.3)
         assert curve["score"][i] == pytest.approx(bend + modularities[i] / 0.5)
     assert choose_n_clusters(curve, owner="X") == 3
+
+
+@pytest.mark.filterwarnings("ignore:X.n_clusters='auto'. sees no clear:UserWarning")
+@pytest.mark.parametrize(("share", "chosen"), [(0.997, 9), (0.99, 5)])
+def test_of_scores_that_are_alike_the_largest_number_is_taken(share, chosen):
+    numbers = np.arange(1, 16)
+    modularities = np.full(15, 0.3)
+    modularities[4] = 0.6
+    modularities[8] = share * 0.6
+    curve = as_curve(numbers, 0.5 * (numbers - 1), modularities)
+    assert choose_n_clusters(curve, owner="X") == chosen
+
+
+def test_numbers_are_ever_further_apart():
+    assert numbers_to_try(1, 24) == [*range(1, 17), 18, 20, 22, 24]
+    assert numbers_to_try(1, 4) == [1, 2, 3, 4]
+    assert numbers_to_try(21, 24) == [21, 23, 24]
+    assert numbers_to_try(3, 3) == [3]
+    assert len(numbers_to_try(1, 1000)) < 70
 
 
 # The modularity alone would divide them.

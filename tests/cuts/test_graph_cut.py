@@ -650,6 +650,24 @@ def test_unequal_clusters_are_found_by_default(global_random_seed):
     assert adjusted_rand_score(y, model.labels_) == 1.0
 
 
+def test_a_giant_cluster_that_hardly_lowers_the_cut_is_avoided(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    y = np.repeat(np.arange(40), 20)
+    # Four edges of a node lead to its group and seven to others.
+    chance = np.where(y[:, None] == y, 4 / 19, 7 / 780)
+    graph = np.triu(rng.uniform(size=(800, 800)) < chance, 1).astype(float)
+    graph = sp.csr_array(graph + graph.T)
+    model = GraphCutClustering(40, affinity="precomputed", n_init=5, random_state=0)
+    # A bound that limits nothing.
+    lowest = clone(model).set_params(max_imbalance=39.0).fit(graph)
+    assert lowest.cluster_sizes_[0] > 4 * 20
+    even = model.fit(graph)
+    assert even.cluster_sizes_[0] <= 2.5 * 20
+    assert even.normalized_cut_ < 1.03 * lowest.normalized_cut_
+    agreements = [adjusted_rand_score(y, fit.labels_) for fit in (lowest, even)]
+    assert agreements[1] > agreements[0] + 0.05
+
+
 def test_whole_components_and_rows_may_be_small(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     part = halves_and_a_crumb(rng, 6)[:200, :200]
