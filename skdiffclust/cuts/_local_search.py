@@ -118,13 +118,13 @@ def local_search(level, labels, n_clusters, bounds=UNBOUNDED):
         bounds.
     """
     best = np.array(labels, dtype=np.int64)
-    limits = [bounds]
-    if bounds != UNBOUNDED:
-        _repair(level, best, n_clusters, bounds)
-        # Beyond them by one node, so that nodes can be exchanged.
-        room = level.sizes.max()
-        limits.append((bounds[0] - room, bounds[1] + room))
-    for limit in limits:
+    if bounds == UNBOUNDED:
+        _settle(level, best, sums_of(level, best, n_clusters), bounds)
+        return best
+    _repair(level, best, n_clusters, bounds)
+    # Beyond them by one node, so that nodes can be exchanged.
+    room = level.sizes.max()
+    for limit in (bounds, (bounds[0] - room, bounds[1] + room)):
         labels = best.copy()
         _settle(level, labels, sums_of(level, labels, n_clusters), limit)
         if limit != bounds:

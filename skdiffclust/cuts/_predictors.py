@@ -10,6 +10,7 @@ from skdiffclust._assignments import softmax
 from skdiffclust._duplicates import equal_rows
 from skdiffclust._encoder import Encoder
 from skdiffclust._validation import canonical_rows
+from skdiffclust.cuts._ratio_cut import cuts_by_cluster
 
 
 @dataclass(frozen=True)
@@ -112,9 +113,9 @@ class GraphPredictor:
         kept = np.flatnonzero(labels >= 0)
         self.members = np.zeros((len(labels), int(labels.max(initial=0)) + 1))
         self.members[kept, labels[kept]] = 1.0
-        degrees = graph.sum(axis=1)
-        linked = graph @ self.members
-        self.cuts = np.einsum("ik,ik->k", self.members, degrees[:, None] - linked)
+        # The first is the cut of noise.
+        n_clusters = self.members.shape[1]
+        self.cuts = cuts_by_cluster(graph, labels + 1, n_clusters + 1)[1:]
         if divisors is None:
             divisors = np.ones(len(labels))
         self.sizes = divisors @ self.members

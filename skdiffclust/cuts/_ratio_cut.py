@@ -117,17 +117,22 @@ def cut_of_labels(graph, labels, n_clusters, divisors=None):
     """Return the cut (float) of labels (n,) in 0 .. k - 1; empty clusters count 0.
 
     The ratio-cut of a symmetric sparse `graph` (n, n), or, with `divisors` (n,), the
-    cut over the sums of divisors of each cluster. The weights of edges that are cut
-    are added, rather than taken from the degrees: a small cut of a heavy graph keeps
-    its digits.
+    cut over the sums of divisors of each cluster.
     """
-    edges = graph.tocoo()
-    crosses = labels[edges.row] != labels[edges.col]
-    cuts = np.bincount(
-        labels[edges.row[crosses]], edges.data[crosses], minlength=n_clusters
-    )
+    cuts = cuts_by_cluster(graph, labels, n_clusters)
     sizes = np.bincount(labels, divisors, minlength=n_clusters)
     return float((cuts[cuts > 0] / sizes[cuts > 0]).sum())
+
+
+def cuts_by_cluster(graph, labels, n_clusters):
+    """Return the weights (k,) of the edges that leave each cluster of labels (n,).
+
+    They are added, rather than taken from the degrees: a small cut of a heavy graph
+    keeps its digits.
+    """
+    rows = np.repeat(labels, np.diff(graph.indptr))
+    crosses = rows != labels[graph.indices]
+    return np.bincount(rows[crosses], graph.data[crosses], minlength=n_clusters)
 
 
 def expected_ratio_cut(graph, assignments, *, normalized=False, return_gradient=False):
