@@ -58,9 +58,9 @@ class SparsePath:
     n_iters : ndarray of shape (n_steps,), int64
         Numbers of epochs.
     chosen : int
-        Index of the selected step: among the steps before the objective first falls
-        below the threshold, the one with the fewest features and, of these, the largest
-        objective. With ``dynamic=True``, the last step with any features.
+        Index of the selected step: among the steps with an objective above the
+        threshold, and before it falls below after its largest value, the one with the
+        fewest features and, of these, the largest objective. With ``dynamic=True``, the last step with any features.
     keep_threshold : float or None
         Threshold on the objective, see :meth:`skdiffclust.SparseGEMINI.path`; None with
         ``dynamic=True``.
@@ -182,8 +182,8 @@ class SparsePath:
         alpha : float, default=None
             Select the step with the largest penalty that does not exceed this value.
         keep_threshold : float, default=None
-            Select the step with the fewest features before the objective first falls
-            below this fraction of the largest objective. Not available with
+            Select the step with the fewest features before the objective falls from its
+            largest value to below this fraction of it. Not available with
             ``dynamic=True``.
 
         Returns
@@ -333,14 +333,14 @@ _DYNAMIC_MESSAGE = (
 def choose_step(objectives, n_features, keep_threshold):
     """Return the best step of fewest features with a share of the largest objective.
 
-    Of those before the objective first falls below it: near the end of a path, a
-    perceptron may jump to another, less stable solution.
+    Of those before the objective falls below it after its largest value: near the end
+    of a path, a perceptron may jump to another, less stable solution.
     """
     is_large = objectives >= keep_threshold * objectives.max()
-    first = np.argmax(is_large)
-    n_large = np.argmin(np.append(is_large[first:], False))
-    kept = np.zeros_like(is_large)
-    kept[first : first + n_large] = n_features[first : first + n_large] > 0
+    best = np.argmax(objectives)
+    n_large = np.argmin(np.append(is_large[best:], False))
+    kept = is_large & (n_features > 0)
+    kept[best + n_large :] = False
     if not kept.any():
         return int(np.argmax(objectives))
     steps = np.flatnonzero(kept & (n_features == n_features[kept].min()))

@@ -463,8 +463,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         min_features : int, default=2
             The path ends when at most this many features are selected.
         keep_threshold : float, default=0.9
-            Select the step with the fewest features before the objective first falls
-            below this fraction of the largest objective. Ignored with ``dynamic=True``,
+            Select the step with the fewest features before the objective falls from its
+            largest value to below this fraction of it. Ignored with ``dynamic=True``,
             where the last step with any features is selected.
         refine : bool, default=False
             Whether to go back and try intermediate penalties (down to a ratio of

@@ -226,6 +226,7 @@ def test_the_rule_takes_the_fewest_features_that_keep_enough(global_random_seed)
         ([3.0, 2.9, 2.8, 2.5, 1.0], [9, 6, 6, 4, 2], 1),  # the larger objective
         ([3.0, 2.9, 2.0, 2.8, 0.0], [9, 6, 5, 3, 0], 1),  # it comes back too late
         ([2.0, 3.0, 2.9, 2.0, 0.0], [9, 8, 5, 4, 0], 2),
+        ([2.8, 2.0, 3.0, 2.9, 2.0], [9, 8, 5, 4, 0], 3),  # a dip at the beginning
         ([3.0, 2.9], [4, 3], 1),
         ([0.0, 0.0], [0, 0], 0),
     ],
