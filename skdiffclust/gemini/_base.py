@@ -485,12 +485,22 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             yield family(factor * sharp_factor(family, some))
 
     def _n_starts(self, problem, kind):
-        """Return how many initial models are trained; of many samples, the first."""
-        n_samples = np.count_nonzero(problem.row_weights)
-        is_plain = kind != "free" and problem.constraints is None
+        """Return how many initial models are trained beside the partition of k-means.
+
+        Of many samples, the first. None if no softer assignments are better: the MMD of
+        a linear model and kernel grows with the sharpness of the best partition, and
+        nothing else counts.
+        """
         is_whole = self._batch(len(problem.X)) >= len(problem.X)
-        is_large = n_samples > _MANY_SAMPLES
-        return 1 if is_plain and is_whole and is_large else self.n_init
+        if kind == "free" or problem.constraints is not None or not is_whole:
+            return self.n_init
+        is_named = isinstance(self.kernel, str) and self.kernel == "linear"
+        is_linear = kind == "linear" and is_named
+        is_linear &= hasattr(problem.relation, "features")
+        if is_linear and not problem.l2 and self._has_cells(kind, []):
+            return 0
+        is_large = np.count_nonzero(problem.row_weights) > _MANY_SAMPLES
+        return 1 if is_large else self.n_init
 
     def _identity(self, problem, options=None):
         """Return what identifies a problem and the parameters, for a checkpoint.

@@ -222,17 +222,17 @@ class GEMINI(BaseGEMINI):
 
     **Initialization.** The clusters of k-means can be represented by a linear model,
     whose hard partition is a candidate for the result. For "mmd" with the linear
-    kernel, the partitions of several runs are improved first: each sample is moved to
-    the cluster that increases the linearised objective most, as long as the objective
-    grows, and then clusters of the best partition are relocated one at a time if this
-    increases the objective, in order to escape local optima. Since the objective of a
-    linear model then grows with the sharpness of the best partition, no restarts are
-    trained unless there are links, batches or `l2`, and the partition is the result:
-    `max_iter`, `learning_rate`, `tol` and `n_init` have no effect. Otherwise, the first
-    restart starts from a softened version of the partition, because the gradient
-    vanishes at a hard one, and the others from random weights. A perceptron can start
-    from a partition if each hidden layer has at least two units per cluster; otherwise,
-    and with ``model="free"``, all restarts are random.
+    kernel, and without links, the partitions of several runs are improved first: each
+    sample is moved to the cluster that increases the linearised objective most, as long
+    as the objective grows, and then clusters of the best partition are relocated one at
+    a time if this increases the objective, in order to escape local optima. Since the
+    objective of a linear model then grows with the sharpness of the best partition, no
+    restarts are trained unless there are links, batches or `l2`, and the partition is
+    the result: `max_iter`, `learning_rate`, `tol` and `n_init` have no effect.
+    Otherwise, the first restart starts from a softened version of the partition,
+    because the gradient vanishes at a hard one, and the others from random weights. A
+    perceptron can start from a partition if each hidden layer has at least two units
+    per cluster; otherwise, and with ``model="free"``, all restarts are random.
     With more than 1000 samples, or 50 per cluster if these are more, partitions are
     searched on this many samples, and only the best one is improved on all of them,
     unless links are passed. With more than 20000 samples, if ``batch_size=None`` and no
@@ -552,21 +552,6 @@ class GEMINI(BaseGEMINI):
             for name, curve in self._units.history(loop.history).items()
         }
         return self
-
-    def _n_starts(self, problem, kind):
-        """Return how many initial models are trained beside the partition of k-means.
-
-        None if no softer assignments are better: the MMD of a linear model and kernel
-        grows with the sharpness of the best partition, and nothing else counts.
-        """
-        is_named = isinstance(self.kernel, str) and self.kernel == "linear"
-        is_linear = kind == "linear" and is_named
-        is_linear &= hasattr(problem.relation, "features")
-        is_whole = self._batch(len(problem.X)) >= len(problem.X)
-        is_plain = problem.constraints is None and not problem.l2
-        if is_linear and is_whole and is_plain and self._has_cells(kind, []):
-            return 0
-        return super()._n_starts(problem, kind)
 
     def _fit_module(self, X, y, problem, means, rng):
         """Train a copy of the module on X (n, d), of which `problem` is."""

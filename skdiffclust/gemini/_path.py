@@ -60,7 +60,8 @@ class SparsePath:
     chosen : int
         Index of the selected step: among the steps with an objective above the
         threshold, and before it falls below after its largest value, the one with the
-        fewest features and, of these, the largest objective. With ``dynamic=True``, the last step with any features.
+        fewest features and, of these, the largest objective.
+        With ``dynamic=True``, the last step with any features.
     keep_threshold : float or None
         Threshold on the objective, see :meth:`skdiffclust.SparseGEMINI.path`; None with
         ``dynamic=True``.

@@ -12,10 +12,8 @@ with gradient g, ||w - prox(w - g)||, and for biases ||g||, over the penalty.
 from dataclasses import replace
 
 import numpy as np
-from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust._encoder import Encoder
-from skdiffclust._threads import small_products
 from skdiffclust.gemini._sparse_rows import column_squares, take_columns
 from skdiffclust.gemini._training import loss_and_gradients
 
@@ -23,11 +21,8 @@ from skdiffclust.gemini._training import loss_and_gradients
 TOLERANCE = 0.01
 # The same of a model with ReLUs, whose gradient jumps.
 TRAINED_TOLERANCE = 0.05
-# First penalty of a path, as a share of `largest_alpha`; penalties at which starts are
-# compared, and iterations of each.
+# First penalty of a path, as a share of `largest_alpha`.
 SMALLEST_SHARE = 1e-3
-_TRIED_SHARES = 1e-3 * 4.0 ** np.arange(5)
-_MOST_TRIAL_STEPS = 300
 # Certificate to which a solution is refined, if rounding allows, so that it does not
 # depend on the steps before.
 _FINE_TOLERANCE = 1e-9
@@ -382,39 +377,3 @@ def largest_alpha(problem, model, penalty):
     if not eigenvalue > 0 or not largest > 0:
         return 1.0
     return largest * np.sqrt(eigenvalue / model.arrays[-1].size)
-
-
-def best_along_path(models, problem, penalty):
-    """Return the linear model, of several, that leads to the lowest penalised losses.
-
-    They are compared on a few penalties of a path. Models with the same clusters as an
-    earlier one are left out.
-    """
-    distinct = []
-    found = []
-    for model in models:
-        labels = model.forward(problem.X)[0].argmax(axis=1)
-        if not any(adjusted_rand_score(labels, other) == 1 for other in found):
-            distinct.append(model)
-            found.append(labels)
-    if len(distinct) == 1:
-        return distinct[0]
-    alphas = largest_alpha(problem, models[0], penalty) * _TRIED_SHARES
-    losses = [_loss_along(model, problem, penalty, alphas) for model in distinct]
-    return distinct[int(np.argmin(losses))]
-
-
-def _loss_along(model, problem, penalty, alphas):
-    """Return the sum of losses at penalties (a,) that follow from a model."""
-    weights, biases = model.arrays
-    total = 0.0
-    with small_products(len(problem.X) * weights.size):
-        for alpha in alphas:
-            solver = GroupSolver(problem, weights, biases, penalty.at(alpha), TOLERANCE)
-            for _ in range(_MOST_TRIAL_STEPS):
-                solver.iterate()
-                if solver.is_done:
-                    break
-            total += solver.loss
-            weights, biases = solver.arrays(np.float64)
-    return total

@@ -51,7 +51,6 @@ from skdiffclust.gemini._resume import PathCheckpoint
 from skdiffclust.gemini._solver import (
     TOLERANCE,
     TRAINED_TOLERANCE,
-    best_along_path,
 )
 from skdiffclust.gemini._sparse_rows import centered, have_equal_columns
 from skdiffclust.gemini._starts import matched, softened
@@ -154,9 +153,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         more than this share.
     n_init : int, default=3
         Number of restarts of the first stage, one from k-means and the others from
-        random weights, as in :class:`GEMINI`. The path of a linear model that is solved
-        (see Notes) starts from the restart with the lowest penalised losses at a few
-        penalties, and all others from the restart with the lowest loss.
+        random weights, as in :class:`GEMINI`. The path starts from the one with the
+        smallest loss; where steps are solved (see Notes), a hard partition is softened,
+        and otherwise it is left out.
     device : str or torch.device, default="auto"
         Device on which perceptrons are trained. "auto" selects CUDA if it is available
         and the CPU otherwise. Linear models, and perceptrons on sparse samples, are
@@ -383,7 +382,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         self._affinity_given = affinity is not None
         training = Training(self, X, y, n_init=None, **self._training_params())
         loops = iter(training)
-        walk, step = self._first_stage(problem, training, loops, X, means, self.dynamic)
+        walk, step = self._first_stage(problem, training, loops, X, means)
         walk.scale = abs(step.objective)
         history = training.best.history
         alpha = self.alpha / problem.units.alpha
@@ -453,11 +452,10 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             Samples that should not share a cluster; see :meth:`GEMINI.fit`.
         alpha_init : float or None, default=None
             First penalty. With None, it is a thousandth of an upper bound for the
-            largest penalty; a smaller value is used if only few features are selected
-            there, and a larger one if the problem is not solved within `max_iter`
-            iterations. For models trained by gradient descent (see Notes of the class),
-            it is just below the penalty at which a trial run drops its first feature;
-            the path itself may drop a few features at its first step.
+            largest penalty, or a hundredth if the problem is not solved there within
+            `max_iter` iterations. For models trained by gradient descent (see Notes of
+            the class), it is just below the penalty at which a trial run drops its
+            first feature; the path itself may drop a few features at its first step.
         alpha_multiplier : float, default=1.05
             Factor between consecutive penalties.
         min_features : int, default=2
@@ -499,7 +497,6 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             "alpha_init": alpha_init,
             "alpha_multiplier": alpha_multiplier,
             "min_features": min_features,
-            "dynamic": self.dynamic,
             "refine": refine,
         }
         _check_path(options, keep_threshold, checkpoint, resume)
@@ -514,7 +511,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         )
         steps = [problem.units.step(step, self._kind()) for step in steps]
 
-        threshold = None if options["dynamic"] else keep_threshold
+        threshold = None if self.dynamic else keep_threshold
         path = SparsePath.from_steps(
             steps,
             self._kind(),
@@ -545,7 +542,6 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         Also the number of loops of training before the first of them.
         """
         loops = iter(training)
-        dynamic = options["dynamic"]
         multiplier = options["alpha_multiplier"]
         steps = []
         walk = None
@@ -557,12 +553,12 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             rng = check_random_state(self.random_state)
             if self.random_state is None or self.random_state is np.random:
                 rng = np.random.RandomState()  # the global one is not changed
-            walk = self._walk_from(model, problem, rng, X, means, dynamic)
+            walk = self._walk_from(model, problem, rng, X, means)
             identity = self._identity(problem, options)
             checkpoint = PathCheckpoint(checkpoint, identity, model, len(problem.X))
             steps = checkpoint.open(walk, resume=resume)
         if not steps:
-            walk, step = self._first_stage(problem, training, loops, X, means, dynamic)
+            walk, step = self._first_stage(problem, training, loops, X, means)
             steps = [step]
             if checkpoint is not None:
                 checkpoint.append(steps[0], walk)
@@ -620,7 +616,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         problem = self._problem(X, row_weights, means, constraints, affinity)
         return problem, constraints
 
-    def _first_stage(self, problem, training, loops, X, means, dynamic):
+    def _first_stage(self, problem, training, loops, X, means):
         """Train without penalty; return the Walk from there and its first Step."""
         rng = check_random_state(self.random_state)
         batch_size = self._batch(len(problem.X))
@@ -643,41 +639,24 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         best = MODELS[self._kind()].from_arrays(training.best.best_state)
         if self._n_clusters == 1:
             # No weight changes the objective, so no feature is selected.
-            for array in (
-                weights for model in (best, *trained) for weights in model.inputs
-            ):
-                array[...] = 0
+            for weights in (w for model in (best, *trained) for w in model.inputs):
+                weights[...] = 0
         best = ordered(best, logits(best), problem.row_weights)
         n_iter = training.best.n_iter
         found = logits(best)
-        labels = found.argmax(axis=1)
-        start = self._start_of_path(problem, best, trained, training, labels)
-        for loop in training.loops:
-            loop.best_state = None
-        walk = self._walk_from(start, problem, rng, X, means, dynamic)
-        return walk, walk.step_of(best, found, 0.0, n_iter)
-
-    def _start_of_path(self, problem, best, trained, training, labels):
-        """Return the model that the path starts from.
-
-        The best one may be sharp, without a gradient; where penalties are solved, soft
-        versions of all are tried on a few, and otherwise the one of the lowest loss is
-        taken as it was trained. The clusters of the start are in the order of the best
-        one, with labels (n,).
-        """
-        n_starts = self._n_starts(problem, self._kind())
-        if self._is_exact(len(problem.X)):
-            candidates = (best, *trained[:n_starts])
-            candidates = [softened(model, problem) for model in candidates]
-            start = best_along_path(candidates, problem, self._penalty(problem))
-        else:
+        # The best one may be sharp, without a gradient.
+        start = softened(best, problem)
+        if self._kind() == "skip" or self._tolerance(len(problem.X)) is None:
+            # Steps that are trained continue from the training.
+            n_starts = self._n_starts(problem, self._kind())
             losses = [loop.best_loss for loop in training.loops[:n_starts]]
             start = trained[int(np.argmin(losses))]
-        return matched(start, start.forward(problem.X)[0].argmax(axis=1), labels)
-
-    def _is_exact(self, n_samples):
-        """Return whether the penalised problem is solved exactly, not by training."""
-        return self._kind() == "linear" and self._tolerance(n_samples) is not None
+            own = start.forward(problem.X)[0].argmax(axis=1)
+            start = matched(start, own, found.argmax(axis=1))
+        for loop in training.loops:
+            loop.best_state = None
+        walk = self._walk_from(start, problem, rng, X, means)
+        return walk, walk.step_of(best, found, 0.0, n_iter)
 
     def _tolerance(self, n_samples):
         """Return the largest certificate of a step, None where there is none."""
@@ -702,19 +681,18 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
 
         return attributes, logits
 
-    def _walk_from(self, model, problem, rng, X, means, dynamic):
+    def _walk_from(self, model, problem, rng, X, means):
         """Return the Walk that starts from a model."""
         return Walk(
             self._kind(),
             model.arrays,
             self._penalty(problem),
-            self._problem_of(problem, X, dynamic),
+            self._problem_of(problem, X),
             rng,
             self._batch(len(problem.X)),
             self.learning_rate,
             *self._views(problem, X, means),
-            is_exact=self._is_exact(len(problem.X)),
-            tolerance=self._tolerance(len(problem.X)),
+            self._tolerance(len(problem.X)),
         )
 
     def _penalty(self, problem):
@@ -762,13 +740,13 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             )
         return factors
 
-    def _problem_of(self, problem, X, dynamic):
+    def _problem_of(self, problem, X):
         """Return the function from a support (d,) to the Problem of a step.
 
         X (n, d) are the samples of `problem`.
         """
         kind = OBJECTIVES[self.objective].relation
-        if not dynamic or kind is None:
+        if not self.dynamic or kind is None:
             return lambda support: problem
         known = {}
 

@@ -414,12 +414,11 @@ def best_cells(problem, partitions, n_clusters, linear_mode, random_state):
 
     `linear_mode` is "ova" or "ovo" for the MMD with a linear kernel, for which all
     partitions are improved first, and the best one by `swap`; None for all else, where
-    it is the first partition. The improvement ignores links: with links the first one
-    is kept if its loss is smaller.
+    it is the first partition. So it is with links, which the improvement would ignore.
     """
     X = problem.X
     row_weights = problem.row_weights
-    if linear_mode is None:
+    if linear_mode is None or problem.constraints is not None:
         return voronoi(X, row_weights, partitions[0], n_clusters)
     best = _first_best(
         [
@@ -427,9 +426,6 @@ def best_cells(problem, partitions, n_clusters, linear_mode, random_state):
             for labels in partitions
         ]
     )
-    if problem.constraints is not None:
-        linked = voronoi(X, row_weights, partitions[0], n_clusters)
-        return min((linked, best[1:]), key=lambda cells: _sharp_loss(problem, cells))
     if n_clusters > 1:
         with small_products(X.shape[0] * X.shape[1] * n_clusters):
             best = swap(X, row_weights, best, n_clusters, linear_mode, random_state)
@@ -443,16 +439,3 @@ def cells_of_all(problem, cells, n_clusters, linear_mode):
     if linear_mode is None:
         return voronoi(X, problem.row_weights, labels, n_clusters)
     return ascend(X, problem.row_weights, labels, n_clusters, linear_mode)[1:]
-
-
-def _sharp_loss(problem, cells):
-    """Return the loss of a linear model with cells at the best sharpness."""
-
-    def family(factor):
-        weights, biases = (
-            (factor * array).astype(problem.X.dtype, copy=False) for array in cells
-        )
-        return Encoder([weights], [biases])
-
-    model = family(sharp_factor(family, problem))
-    return loss_and_gradients(model, problem)[0]

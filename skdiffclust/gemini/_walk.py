@@ -26,9 +26,6 @@ from skdiffclust.gemini._training import loss_and_gradients, train_model
 
 # Factor from one penalty of a path to the next.
 MULTIPLIER = 1.05
-# A path begins with this share of the features, if some tenth of the penalty has it.
-_SHARE_IN = 0.25
-_MOST_TENTHS = 4
 # Trainings at one penalty, at most, until its certificate is small enough. The first
 # penalties of a path need up to 260 of about ten epochs each.
 _MOST_LOOPS = 400
@@ -42,8 +39,9 @@ class Walk:
     `problem_of` takes the support (d,) and returns the Problem of a step; without the
     dynamic regime it is the same one each time. `attributes` makes fitted attributes of
     a model, for callbacks; `logits` are those that `predict` computes for the samples.
-    If `is_exact`, steps are solved and certified, see `_solver`; otherwise the model is
-    trained, until its certificate is at most `tolerance` unless that is None.
+    Steps of a linear model with a `tolerance` are solved and certified, see `_solver`;
+    others are trained, until their certificate is at most `tolerance` unless that is
+    None.
     """
 
     def __init__(
@@ -57,8 +55,7 @@ class Walk:
         rate,
         attributes,
         logits,
-        is_exact=False,
-        tolerance=None,
+        tolerance,
     ):
         self.kind = kind
         self.penalty = penalty
@@ -67,7 +64,7 @@ class Walk:
         self.batch_size = batch_size
         self.attributes = attributes
         self.logits = logits
-        self.is_exact = is_exact
+        self.is_exact = kind == "linear" and tolerance is not None
         self.tolerance = tolerance
         self.model = MODELS[kind].from_arrays([array.copy() for array in arrays])
         self.optimiser = Momentum(self.model.arrays, rate)
@@ -251,10 +248,10 @@ class Walk:
 def first_alpha(walk, loops, max_iter):
     """Return the first penalty of a path; None if a callback stopped it.
 
-    If steps are solved it is a thousandth of `largest_alpha`, less if few features are
-    left there, or more if it is not solved. If they are trained, the penalty is doubled
-    until a feature is dropped, and the penalty before is returned; it begins where
-    shrinking alone, without any gradient, could not empty the smallest group.
+    If steps are solved it is a thousandth of `largest_alpha`, or a hundredth where that
+    is not solved. If they are trained, the penalty is doubled until a feature is
+    dropped, and the penalty before is returned; it begins where shrinking alone,
+    without any gradient, could not empty the smallest group.
     """
     if walk.is_exact:
         return _first_solved_alpha(walk, loops)
@@ -278,29 +275,17 @@ def first_alpha(walk, loops, max_iter):
 def _first_solved_alpha(walk, loops):
     """Return what `first_alpha` returns for steps that are solved.
 
-    A penalty that is too small to be solved within the iterations of a step, as where
-    the samples are separated with room to spare, is not taken if a larger one is.
+    It may be too small to be solved within the iterations of a step, as where the
+    samples are separated with room to spare.
     """
     problem = walk.problem_of(walk.support)
-    largest = largest_alpha(problem, walk.model, walk.penalty)
-    shares = SMALLEST_SHARE * 0.1 ** np.arange(-1, _MOST_TENTHS)
-    first = None
-    n_before = 0
-    for number, alpha in enumerate(largest * shares):
-        before = walk.snapshot()
-        step = walk.advance(alpha, loops)
-        walk.restore(before)
-        if step is None:
-            return None
-        n_in = np.count_nonzero(step.support)
-        is_solved = step.kkt <= TOLERANCE
-        if number > 0 and not is_solved or number > 1 and n_in <= n_before:
-            break
-        first = alpha
-        n_before = n_in
-        if number > 0 and n_in >= _SHARE_IN * len(step.support):
-            break
-    return first
+    alpha = SMALLEST_SHARE * largest_alpha(problem, walk.model, walk.penalty)
+    before = walk.snapshot()
+    step = walk.advance(alpha, loops)
+    walk.restore(before)
+    if step is None:
+        return None
+    return alpha if step.kkt <= TOLERANCE else 10 * alpha
 
 
 def advance_to(alpha, walk, loops):
