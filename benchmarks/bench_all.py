@@ -12,8 +12,8 @@ defaults    our methods beside seven others on 45 sets. Every method has its def
             k-means (largest silhouette of 2 to 20 clusters). Spectral clustering alone
             is not at its defaults: its kernel of width 1 suits no raw data, so that it
             gets the graph of neighbours.
-methods     processor seconds of a fit with default parameters, by method and size,
-            on five blobs in ten dimensions, which is easy data: training ends early.
+methods     processor seconds of a second fit with default parameters, by method and
+            size, on five blobs in ten dimensions: easy data, training ends early.
 
 Samples of no class (-1, noise) are clustered with the others and left out of the index.
 Where a peer is not installed (``pip install -r benchmarks/requirements.txt``), it is
@@ -440,8 +440,8 @@ def methods(sizes):
     timed = {"KMeans(n_init=10)": of_k(KMeans, n_init=10)}
     timed |= {name: of_k(cls) for name, cls in OURS.items()}
     for name, labels_of in timed.items():
-        blobs_fitted(labels_of, 300)
         for n in sizes:
+            blobs_fitted(labels_of, n)  # loads the kernels for this size
             spent, ari = blobs_fitted(labels_of, n)
             print(f"{name:26s} n = {n:7d}: {spent:8.2f} s, ARI {ari:.3f}", flush=True)
 
