@@ -5,12 +5,11 @@ import pytest
 from scipy.cluster.hierarchy import is_valid_linkage, linkage
 from scipy.spatial.distance import squareform
 
-from skdiffclust.forests._constrained._grow_tree import grow_tree
+from skdiffclust import SpanningForestClustering
 from skdiffclust.forests._hierarchy import _merges
 from skdiffclust.forests._hierarchy._linkage import linkage_matrix
 from skdiffclust.forests._hierarchy._tree_cuts import cut
 from skdiffclust.forests._trees import _compilation_threshold, _components
-from skdiffclust.forests._trees._distances import lengths_of_matrix
 from skdiffclust.forests._trees._tree import CutTree, components
 
 
@@ -103,8 +102,7 @@ def test_linkage_matrix_is_that_of_scipy(seed, global_random_seed):
     rng = np.random.default_rng(seed)
     D = np.triu(rng.random((40, 40)), 1)
     D += D.T
-    tree = grow_tree(lengths_of_matrix(D))
-    ours = linkage_matrix(tree.edges, tree.lengths)
+    ours = SpanningForestClustering(1, metric="precomputed").fit(D).linkage_
     assert is_valid_linkage(ours)
     expected = linkage(squareform(D), "single")
     assert np.array_equal(ours[:, 2:], expected[:, 2:])

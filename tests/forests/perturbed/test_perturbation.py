@@ -43,26 +43,22 @@ def feasible(labels, k):
 
 def numpy_reference(similarity, k, scale, n_samples, noise, seed):
     """A_ε, M_ε and F_ε with standard errors from NumPy's own normal noise."""
-    from skdiffclust.forests._constrained._dense_trees import tree_of_rows
-
     rng = np.random.RandomState(seed)
     n = len(similarity)
     draw = rng.standard_normal if noise == "normal" else lambda m: rng.gumbel(size=m)
     i, j = np.triu_indices(n, 1)
     forest, connected, totals = np.zeros((n, n)), np.zeros((n, n)), []
-    rows, up = np.arange(n), np.empty(n, dtype=np.int64)
     for _ in range(n_samples):
         noisy = np.zeros((n, n))
         noisy[i, j] = noisy[j, i] = similarity[i, j] + scale * draw(len(i))
-        rows = np.arange(n)
-        tree_of_rows(noisy, rows, up)
-        lower = rows[1:]
-        values = noisy[lower, up[lower]]
-        kept = lower[np.argsort(-values)[: n - k]]
-        forest[kept, up[kept]] += 1
-        totals.append(2 * noisy[kept, up[kept]].sum())
+        tree = sparse.csgraph.minimum_spanning_tree(np.triu(noisy.max() + 1 - noisy, 1))
+        heads, tails = tree.nonzero()
+        kept = np.argsort(tree.data)[: n - k]
+        heads, tails = heads[kept], tails[kept]
+        forest[heads, tails] += 1
+        totals.append(2 * noisy[heads, tails].sum())
         links = np.zeros((n, n))
-        links[kept, up[kept]] = 1
+        links[heads, tails] = 1
         parts = sparse.csgraph.connected_components(links, directed=False)[1]
         connected += parts[:, None] == parts[None, :]
     return (forest + forest.T) / n_samples, connected / n_samples, np.array(totals)
