@@ -265,8 +265,9 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     is unique, and without ties labels do not depend on the order of the samples. With
     many equal lengths, as on a grid of integers, there are many minimum spanning
     trees, and which of them is cut depends on that order. A fit takes at most O(n² d)
-    time, close to O(n log n) if the intrinsic dimension is low, and O(n d) memory. The
-    training samples are kept in the fitted estimator, because `predict` needs them.
+    time, close to O(n log n) if the intrinsic dimension is low, and O(n d) memory, with
+    `min_samples` O(n (d + min_samples)). The training samples are kept in the fitted
+    estimator, because `predict` needs them.
 
     References
     ----------

@@ -45,9 +45,8 @@ _N_NEIGHBORS = 6
 _N_NEIGHBORS_ON_A_GRID = 11
 # With this few features, rows may lie on a grid by their rounding.
 _LOW = 3
-# Longer lists are kept for a part of the rows at a time, and thrown away.
+# Longer lists are searched for core lengths only.
 _LONGEST_LIST = 64
-_ENTRIES_AT_ONCE = 2**22
 # Largest number of differences of a feature that a probe computes.
 _DIFFERENCES_PER_CHUNK = 1e9
 # Share of all rows that a search for neighbours sees, in a probe of some leaves, above
@@ -165,13 +164,11 @@ def raised_neighbors(points, min_samples, n_threads, norm=2):
         return None
     counts = counts[kept][tree.order]
     core = np.empty(len(kept))
-    if min_samples <= _LONGEST_LIST:
-        # One more than core lengths need, so that few rows are searched again.
-        near = _nearest(tree, norm, max(min_samples + 1, _N_NEIGHBORS), n_threads)
-        find_cores(0, *near, counts, min_samples, core)
-    else:
-        _find_long_cores(tree, norm, counts, min_samples, core)
-        near = _nearest(tree, norm, _N_NEIGHBORS, n_threads)
+    # One more than core lengths need, so that few rows are searched again.
+    near = _nearest(tree, norm, max(min_samples + 1, _N_NEIGHBORS), n_threads)
+    find_cores(*near, counts, min_samples, core)
+    if min_samples > _LONGEST_LIST:
+        near = [np.ascontiguousarray(lists[:, :_N_NEIGHBORS]) for lists in near]
     of_first = np.empty(len(firsts))
     of_first[kept[tree.order]] = core
     return of_first[firsts], RaisedNeighbors(firsts, kept, tree, norm, *near, core)
@@ -216,20 +213,6 @@ def _nearest(tree, norm, n_neighbors, n_threads):
     n_leaves = len(tree.starts) - 1
     run_chunks(find_neighbors, n_leaves, (tree, norm, 0, *near), n_threads)
     return near
-
-
-def _find_long_cores(tree, norm, counts, min_samples, core):
-    """Write the core lengths (n,), from lists that are kept for some leaves at once."""
-    n_leaves = len(tree.starts) - 1
-    n_rows = int(np.diff(tree.starts).max())
-    step = max(1, _ENTRIES_AT_ONCE // (n_rows * min_samples))
-    for first in range(0, n_leaves, step):
-        last = min(first + step, n_leaves)
-        offset = tree.starts[first]
-        near = _new_lists(tree.starts[last] - offset, min_samples)
-        for leaf in range(first, last):
-            find_neighbors(leaf, leaf + 1, tree, norm, offset, *near)
-        find_cores(offset, *near, counts, min_samples, core)
 
 
 def _grow(tree, norm, near, core, vertices, n_threads):
@@ -302,21 +285,20 @@ def _common(left, right):
 
 
 @compiled(nogil=True)
-def find_cores(offset, distances, positions, counts, min_samples, core):
-    """Write the length at which positions have `min_samples` rows, itself counted.
+def find_cores(distances, positions, counts, min_samples, core):
+    """Write the length at which positions (n,) have `min_samples` rows, itself counted.
 
-    Of the positions from `offset` on, as many as there are lists (m, k); `counts` (n,)
-    are the numbers of rows that are equal to each.
+    `counts` (n,) are the numbers of rows that are equal to each.
     """
     for i in range(len(distances)):
-        n_near = counts[offset + i]
+        n_near = counts[i]
         length = 0.0
         at = 0
         while n_near < min_samples:
             length = distances[i, at]
             n_near += counts[positions[i, at]]
             at += 1
-        core[offset + i] = length
+        core[i] = length
 
 
 @compiled(nogil=True)

@@ -83,8 +83,7 @@ def test_the_forest_of_kruskal_bit_for_bit(kind, metric, global_random_seed):
 def test_raised_lengths_bit_for_bit(
     kind, metric, min_samples, monkeypatch, global_random_seed
 ):
-    # Lists of 90 are kept for few leaves at a time.
-    monkeypatch.setattr(_boruvka, "_ENTRIES_AT_ONCE", 1)
+    # Of lists of more than 64 a part is kept.
     rng = np.random.default_rng(global_random_seed)
     for n, d in [(1, 2), (2, 1), (260, 2), (150, 30)]:
         X = samples(kind, n, d, rng)
