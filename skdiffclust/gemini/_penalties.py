@@ -114,11 +114,16 @@ class Penalty:
         return np.concatenate(sizes)
 
     @cached_property
+    def starts(self):
+        """Positions in `order` where groups begin, and its length (g + 1,)."""
+        return np.concatenate([[0], np.cumsum(self.sizes)])
+
+    @cached_property
     def costs(self):
         """The c_g (g,)."""
         return np.ones(len(self.sizes)) if self.factors is None else self.factors
 
-    @property
+    @cached_property
     def thresholds(self):
         """Penalty of a unit of each group (g,): alpha c_g."""
         return self.alpha * self.costs
@@ -143,8 +148,7 @@ class Penalty:
     def norms(self, weights):
         """Return the norms (g,) of the groups of rows of weights (d, k)."""
         squares = np.einsum("ij,ij->i", weights, weights, dtype=np.float64)[self.order]
-        starts = np.cumsum(self.sizes) - self.sizes
-        return np.sqrt(np.add.reduceat(squares, starts))
+        return np.sqrt(np.add.reduceat(squares, self.starts[:-1]))
 
     def on(self, active):
         """Return the penalty of active groups (g,), and the columns that they have.
@@ -209,10 +213,6 @@ class GroupLasso(Penalty):
         # Zero times infinity or a negative number is not +0.
         shrunk = array * by_column[:, None]
         array[...] = np.where(by_column[:, None] == 0, 0.0, shrunk)
-
-    def starts(self, n_outputs):
-        """Return where groups begin in a flat vector, n_outputs entries a feature."""
-        return np.concatenate([[0], np.cumsum(self.sizes * n_outputs)])
 
     def prox_of_norms(self, norms, step):
         """Return the norms (g,) that the proximal operator leaves."""

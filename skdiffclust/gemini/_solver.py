@@ -236,7 +236,7 @@ class GroupSolver:
         penalty, self._columns = self._penalty.on(active)
         z = np.concatenate([self._weights[self._columns].ravel(), self._biases])
         evaluate = LinearProblem(self._problem, self._n_clusters, self._columns)
-        starts = penalty.starts(self._n_clusters)
+        starts = penalty.starts * self._n_clusters
         self._inner = QuasiNewton(z, evaluate, starts, penalty)
 
     def iterate(self):
@@ -296,7 +296,7 @@ class GroupSolver:
     def _residuals(self):
         """Return the Point of all groups, and its residuals (g,)."""
         z = np.concatenate([self._weights[self._penalty.order].ravel(), self._biases])
-        starts = self._penalty.starts(self._n_clusters)
+        starts = self._penalty.starts * self._n_clusters
         point = Point(z, self._everywhere, starts, self._penalty)
         residuals = point.residuals
         self.residual = max(point.bias_residual, float(residuals.max()))
