@@ -1,6 +1,5 @@
 """The relation between samples: distances, kernels, graphs."""
 
-import warnings
 from collections.abc import Callable, Sized
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ from sklearn.utils import check_array
 
 from skdiffclust._compat import PAIRWISE_METRICS
 from skdiffclust._validation import check_dense_size, refuse_masked
+from skdiffclust._warnings import warn
 
 _TRANSLATION_INVARIANT_KERNELS = ("rbf", "laplacian")
 # Rows and columns of a tile that is compared with the transposed one.
@@ -455,12 +455,10 @@ def refuse_nonfinite(values, name):
 def _warn_asymmetric(difference, largest, name):
     """Warn if the largest difference of mirror entries is beyond the tolerance."""
     if difference > _SYMMETRY_TOLERANCE * largest:
-        warnings.warn(
+        warn(
             f"The {name!r} matrix is not symmetric: mirror entries differ by up to "
             f"{difference:.3g}. It was symmetrised (by the mean of both entries, or "
             "the one that is stored); pass a symmetric matrix to silence this.",
-            UserWarning,
-            stacklevel=4,
         )
 
 

@@ -38,10 +38,11 @@ import hashlib
 import json
 import os
 import re
-import warnings
 from pathlib import Path
 
 import numpy as np
+
+from skdiffclust._warnings import warn
 
 _FORMAT = 5
 # No other program writes files of these names: those of steps, and unfinished ones.
@@ -162,12 +163,10 @@ class Checkpoint:
             for part in list(self.folder.glob("*.part")):
                 part.unlink()
             # Without the name of a file, so that the warning is shown once.
-            warnings.warn(
+            warn(
                 f"The checkpoint {str(self.folder)!r} could not be written: "
                 f"{error.strerror or error}. The computation continues without it. "
                 "Free space or choose another folder, to be able to resume.",
-                UserWarning,
-                stacklevel=3,
             )
 
     def refusal(self, problem):
@@ -217,11 +216,9 @@ class Checkpoint:
         while steps and not steps[-1][1]:
             steps.pop()
         if len(steps) < n_files:
-            warnings.warn(
+            warn(
                 f"The last step of the checkpoint {str(self.folder)!r} is incomplete, "
                 "and is computed again.",
-                UserWarning,
-                stacklevel=4,
             )
         return steps
 

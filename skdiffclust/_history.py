@@ -43,7 +43,6 @@ the epochs of one restart; and `keep_state_on_error`. The order of the decorator
 import functools
 import itertools
 import json
-import warnings
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -51,6 +50,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skdiffclust._compat import CALLBACKS_ATTRIBUTE, CONFIGURATION_ATTRIBUTES
+from skdiffclust._warnings import warn
 
 # A loss this many times its own scale above the best one has diverged.
 _BLOW_UP = 1e3
@@ -91,13 +91,13 @@ def reported_by_the_whole():
         _reported_elsewhere.reset(token)
 
 
-def warn_of_convergence(message, *, stacklevel=2):
+def warn_of_convergence(message):
     """Issue a ConvergenceWarning, unless this fit belongs to another that warns."""
     if not _reported_elsewhere.get():
-        warnings.warn(message, ConvergenceWarning, stacklevel=stacklevel + 1)
+        warn(message, ConvergenceWarning)
 
 
-def warn_of_small_clusters(name, sizes, advice, *, stacklevel=2):
+def warn_of_small_clusters(name, sizes, advice):
     """Warn of clusters (sizes (k,)) below 1 % of the mean size, but not empty."""
     least = _LEAST_SIZE * sizes.sum() / len(sizes)
     small = sizes[(sizes > 0) & (sizes < least)]
@@ -106,7 +106,6 @@ def warn_of_small_clusters(name, sizes, advice, *, stacklevel=2):
             f"{len(small)} of {len(sizes)} clusters of {name} are below 1 % of the "
             f"mean size (the smallest is {small.min():g}, 1 % is {least:.3g}): "
             f"{advice}",
-            stacklevel=stacklevel + 1,
         )
 
 
@@ -454,7 +453,6 @@ class EpochLoop:
         warn_of_convergence(
             f"{happened}. The weights of epoch {self.best_epoch + 1} (loss "
             f"{self.best_loss:.4g}) are kept. Lower learning_rate, or scale X.",
-            stacklevel=3,
         )
 
 
@@ -569,11 +567,11 @@ class Training:
         """
         self._task.end(attributes=dict)
         warn_if_unfinished(
-            self._name, [self.best] if loops is None else loops, self._max_iter, 6
+            self._name, [self.best] if loops is None else loops, self._max_iter
         )
 
 
-def warn_if_unfinished(name, loops, max_iter, stacklevel=5):
+def warn_if_unfinished(name, loops, max_iter):
     """Warn, once, if `max_iter` ended loops while their loss still fell.
 
     Parameters
@@ -584,8 +582,6 @@ def warn_if_unfinished(name, loops, max_iter, stacklevel=5):
         The loops to judge; all but one make it a summary.
     max_iter : int
         Largest number of epochs of each.
-    stacklevel : int, default=5
-        Of the warning; 5 is the caller of a ``fit`` that calls this.
     """
     unfinished = [loop for loop in loops if loop.is_unfinished]
     if not unfinished:
@@ -604,5 +600,4 @@ def warn_if_unfinished(name, loops, max_iter, stacklevel=5):
         f"{name} did not converge{which}: it reached max_iter={max_iter} epochs, and "
         f"{progress}. Raise max_iter or learning_rate, or put a StandardScaler before "
         f"{name} where features differ in scale.",
-        stacklevel=stacklevel,
     )

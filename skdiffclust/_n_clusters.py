@@ -106,14 +106,13 @@ class ClusterCount:
             "reference": self.reference.copy(),
         }
 
-    def warn_if_unclear(self, name, *, stacklevel):
+    def warn_if_unclear(self, name):
         """Warn, in the name of an estimator, if the number is not clear."""
         if self.finding:
             warn_of_convergence(
                 f"{name} sees no clear structure: {self.finding}. "
                 f"It takes {self.best} clusters. Inspect n_clusters_curve_, or set "
                 "n_clusters.",
-                stacklevel=stacklevel + 1,
             )
 
 

@@ -1,7 +1,6 @@
 """Checks of samples and of memory for every estimator."""
 
 import os
-import warnings
 from datetime import date, timedelta
 from numbers import Integral
 
@@ -11,6 +10,7 @@ from sklearn import get_config
 from sklearn.utils.validation import validate_data
 
 from skdiffclust._compat import Interval
+from skdiffclust._warnings import warn
 
 # Types of entries that float() would convert or fail on.
 _NOT_NUMBERS = (
@@ -188,7 +188,7 @@ def check_dense_size(n_rows, n_columns=None, *, itemsize=8, what, remedy):
         raise ValueError(
             f"{text}, more than the {memory:.1f} GiB of memory there are. {remedy}"
         )
-    warnings.warn(f"{text}. {remedy}", UserWarning, stacklevel=3)
+    warn(f"{text}. {remedy}")
 
 
 def _memory_limit():

@@ -84,7 +84,7 @@ def test_what_centres_cannot_represent_is_warned_of(kind, global_random_seed):
     found = count(X, global_random_seed)
     assert not found.is_clear
     with pytest.warns(ConvergenceWarning, match="K sees no clear"):
-        found.warn_if_unclear("K", stacklevel=1)
+        found.warn_if_unclear("K")
 
 
 def test_clusters_of_different_widths_are_warned_of(global_random_seed):
@@ -96,7 +96,7 @@ def test_clusters_of_different_widths_are_warned_of(global_random_seed):
         found = count(X)
         assert found.best == 3
         with pytest.warns(ConvergenceWarning, match="not round or of different widths"):
-            found.warn_if_unclear("K", stacklevel=1)
+            found.warn_if_unclear("K")
     assert n_clear >= 2
 
 
@@ -105,7 +105,7 @@ def test_scores_that_do_not_fall_beyond_a_clear_number_are_warned_of():
     found = count(load_digits().data)
     assert found.best == 9
     with pytest.warns(ConvergenceWarning, match="clusters as with 9"):
-        found.warn_if_unclear("K", stacklevel=1)
+        found.warn_if_unclear("K")
 
 
 def test_bounds_are_kept(global_random_seed):

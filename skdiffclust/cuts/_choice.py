@@ -1,10 +1,10 @@
 """The number of clusters of a graph, from the cuts into 1, 2, ... clusters."""
 
-import warnings
 from itertools import pairwise
 
 import numpy as np
 
+from skdiffclust._warnings import warn
 from skdiffclust.cuts._local_search import UNBOUNDED, local_search, rank
 from skdiffclust.cuts._multilevel import coarsen, labels_of_merges, merge
 from skdiffclust.cuts._ratio_cut import cut_of_labels, modularity
@@ -168,11 +168,9 @@ def choose_n_clusters(curve, *, owner):
             f"{after:.3g} to one more, where {_SHARP:g} times as much is clear, and "
             f"the modularity is largest at {numbers[np.argmax(modularities)]}"
         )
-    warnings.warn(
+    warn(
         f"{owner}(n_clusters='auto') sees no clear number of clusters: {why}. It takes "
         f"{chosen}. Look at cut_curve_ (skdiffclust.plotting.CutCurveDisplay), and set "
         "n_clusters.",
-        UserWarning,
-        stacklevel=5,
     )
     return chosen

@@ -1,6 +1,5 @@
 """From samples to their weighted graph, and from new samples to its vertices."""
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +19,7 @@ from skdiffclust._validation import (
     check_dense_size,
     validate_rows,
 )
+from skdiffclust._warnings import warn
 from skdiffclust.cuts._neighbors import (
     N_ALIKE,
     as_points,
@@ -292,18 +292,14 @@ def warn_of_parts(nodes, n_clusters, owner, remedy, *, are_whole):
             "the bounds on sizes or the cannot-links, and parts may be divided. Set "
             "n_clusters to the number of parts, or loosen the bounds or links."
         )
-        warnings.warn(
+        warn(
             f"The graph of {owner} has {n_parts} parts that no edge joins, more than "
             f"n_clusters={n_clusters}: {what}",
-            UserWarning,
-            stacklevel=4,
         )
     if nodes.small.any():
         n_small = len(np.unique(nodes.parts[nodes.small]))
-        warnings.warn(
+        warn(
             f"The graph of {owner} has {int(nodes.small.sum())} nodes in {n_small} "
             "parts that no edge joins to the others and that are too small to be "
             f"clusters (below a tenth of the mean size, or single nodes). {remedy}",
-            UserWarning,
-            stacklevel=4,
         )

@@ -1,6 +1,5 @@
 """The partition of a graph into clusters: their number, bounds, search and warnings."""
 
-import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from skdiffclust._constraints import (
     check_feasible,
     is_free,
 )
+from skdiffclust._warnings import warn
 from skdiffclust.cuts._choice import FIRST, choose_n_clusters, cut_curve
 from skdiffclust.cuts._graph import Samples, read_samples, warn_of_parts
 from skdiffclust.cuts._links import link_groups
@@ -280,12 +280,10 @@ def _warn_of_crumbs(labels, sizes, n_clusters, owner):
         if owner == "GraphCutClustering"
         else "Start from GraphCutClustering(min_cluster_size=1)"
     )
-    warnings.warn(
+    warn(
         f"The lowest cut that {owner} found has clusters of sizes {more}{named}. Those "
         f"below a fifth of the mean size, {_AUTO_SHARE * found.mean():.3g}, were "
         f"enlarged, which raises the cut and the modularity. {remedy} to keep them.",
-        UserWarning,
-        stacklevel=5,
     )
 
 
@@ -407,4 +405,4 @@ def warn_if_joined(owner, groups, labels):
 
 def _warn(message):
     """Issue a ConvergenceWarning of a fit."""
-    warnings.warn(message, ConvergenceWarning, stacklevel=6)
+    warn(message, ConvergenceWarning)

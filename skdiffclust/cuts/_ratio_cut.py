@@ -1,6 +1,5 @@
 """The ratio-cut of labels, its exact expectation under soft assignments, its bound."""
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +7,7 @@ import scipy.sparse as sp
 
 from skdiffclust._affinity import check_precomputed
 from skdiffclust._validation import refuse_masked, refuse_silent_conversion
+from skdiffclust._warnings import warn
 
 _N_NODES = 24
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(_N_NODES)
@@ -275,12 +275,10 @@ def ratio_cut_bound(graph, assignments, *, return_gradient=False):
     floor = _FLOOR * len(degrees)
     is_empty = sizes < floor
     if is_empty.any() and graph.nnz:
-        warnings.warn(
+        warn(
             f"{int(is_empty.sum())} of {len(sizes)} clusters are empty: their "
             f"proportions are taken as {_FLOOR} in the gradient of ratio_cut_bound. "
             "Use fewer clusters, or keep the assignments apart.",
-            UserWarning,
-            stacklevel=2,
         )
     sizes = np.maximum(sizes, floor)
     linked = graph @ assignments

@@ -1,6 +1,5 @@
 """Labels of nodes of a low cut: whole parts, spectral clustering, or a search."""
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +8,7 @@ from scipy.sparse.linalg import ArpackError
 from sklearn.cluster import spectral_clustering
 from sklearn.exceptions import ConvergenceWarning
 
+from skdiffclust._warnings import warn
 from skdiffclust.cuts._components import (
     find_parts,
     group_parts,
@@ -208,11 +208,10 @@ def spectral_labels(graph, n_clusters, n_init, random_state):
             )
             return labels.astype(np.int64)
         except ArpackError as error:
-            warnings.warn(
+            warn(
                 f"The eigensolver of init='spectral' failed ({error}); init='random' "
                 "is used instead.",
                 ConvergenceWarning,
-                stacklevel=5,
             )
     return search(as_level(graph), n_clusters, n_init, random_state)
 

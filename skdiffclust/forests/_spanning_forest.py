@@ -1,6 +1,5 @@
 """SpanningForestClustering: cuts of the minimum spanning tree."""
 
-import warnings
 from dataclasses import replace
 from functools import cached_property
 from numbers import Integral, Real
@@ -32,6 +31,7 @@ from skdiffclust._history import (
 )
 from skdiffclust._neighbors import SPARSE_METRICS, nearest_sample
 from skdiffclust._validation import is_small_dense, validate_rows
+from skdiffclust._warnings import warn
 from skdiffclust.forests._constrained._grow_tree import grow_tree
 from skdiffclust.forests._constrained._search import improve_cut, join_groups
 from skdiffclust.forests._hierarchy._condensed_tree import condense
@@ -801,7 +801,6 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
                     f"SpanningForestClustering found {n_found} clusters instead of "
                     f"{self.n_clusters_} on which its trees under noise agree. Use "
                     "fewer clusters, or lower edge_noise.",
-                    stacklevel=4,
                 )
             self.n_clusters_ = n_found
             self.labels_ = np.zeros(self.n_leaves_, dtype=np.int64)
@@ -882,22 +881,20 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         is_cut = mask(positions[:n_cuts], tree)
         n_found = 1 + np.count_nonzero(is_cut)
         if n_found < n_clusters:
-            warnings.warn(
+            warn(
                 f"SpanningForestClustering found {n_found} clusters instead of "
                 f"{n_clusters}: the samples have no more than {n_found} distinct "
                 "values of positive weight, and equal samples always share a cluster. "
                 "Use "
                 "fewer clusters.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         elif kept < wanted:
-            warnings.warn(
+            warn(
                 f"SpanningForestClustering relaxed min_cluster_size from {wanted} to "
                 f"{kept:g}: no edge leaves {wanted} samples on both sides. Use "
                 "fewer clusters, or set min_cluster_size.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         return is_cut, scores, kept
 
@@ -924,11 +921,10 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
                 "is in doubt: the largest falls of the scores show "
                 f"{found.other} clusters"
             )
-        warnings.warn(
+        warn(
             f"SpanningForestClustering(n_clusters='auto') {said}. It takes "
             f"{found.n_clusters} clusters. Inspect cut_scores_, or set n_clusters.",
             ConvergenceWarning,
-            stacklevel=5,
         )
         return found.n_clusters
 

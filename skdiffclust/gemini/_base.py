@@ -580,14 +580,12 @@ def report_clusters(name, labels, n_clusters, mode, constraints):
             f"{name} found {n_found} clusters instead of {n_clusters}: the sizes are "
             f"{sizes.tolist()}. Use {other_mode}more restarts (n_init), or fewer "
             "clusters.",
-            stacklevel=3,
         )
     warn_of_small_clusters(
         name,
         sizes,
         "they add next to nothing to the objective. Use "
         f"{other_mode}more restarts (n_init), or fewer clusters.",
-        stacklevel=3,
     )
     if constraints is not None:
         separated, joined = broken_links(labels, constraints)
@@ -596,7 +594,6 @@ def report_clusters(name, labels, n_clusters, mode, constraints):
                 f"{name} separates {separated} groups of samples that links or partial "
                 f"labels join, and joins {joined} pairs of groups that must be "
                 "separated. Increase max_iter, or use model='mlp'.",
-                stacklevel=3,
             )
     return n_found
 

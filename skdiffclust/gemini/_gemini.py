@@ -413,7 +413,7 @@ class GEMINI(BaseGEMINI):
             )
             self.n_clusters_curve_ = count.to_dict()
             self._set_n_clusters(count.best)
-            count.warn_if_unclear("GEMINI", stacklevel=2)
+            count.warn_if_unclear("GEMINI")
         problem = self._prepare(X, row_weights, means, constraints, affinity)
         self._affinity_given = affinity is not None
         if callable(self.model):

@@ -593,7 +593,6 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
                 f"{alpha * problem.units.alpha:.4g} with {n_in} features. These steps "
                 "are kept. To be able to continue later, pass checkpoint=... and "
                 "resume=True.",
-                stacklevel=3,
             )
         training.stop()
         if training.loops:
@@ -786,7 +785,6 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             warn_of_convergence(
                 f"SparseGEMINI selects no feature at alpha={step.alpha:.4g}. Lower "
                 "alpha, or use path().",
-                stacklevel=3,
             )
 
     def _warn_of_certificates(self, kkts):
@@ -799,7 +797,6 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
                 f"violated at {n_over} of {len(kkts)} penalties, kkt_ is up to "
                 f"{np.nanmax(kkts):.2g} instead of at most {tolerance}. Increase "
                 "max_iter, or begin with a larger penalty.",
-                stacklevel=3,
             )
 
     def _shared(self, problem, means):

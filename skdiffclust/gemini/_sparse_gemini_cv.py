@@ -545,7 +545,7 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         if 1 in counts and not is_clear:
             return counts, [1]
         if structure is None or is_clear:
-            count.warn_if_unclear("SparseGEMINICV", stacklevel=3)
+            count.warn_if_unclear("SparseGEMINICV")
         return counts, [best]
 
     def _grid(self, path):

@@ -123,7 +123,6 @@ def warn_of_no_structure(name, structure, more=""):
             "a Gaussian with the same covariance; skewness and tails explain "
             f"{_LEAST_RATIO:g}. {more}Do not interpret the clusters, unless something "
             "else supports them. Inspect structure_, or add samples.",
-            stacklevel=4,
         )
 
 
@@ -136,7 +135,6 @@ def warn_of_other_clusters(name, labels, counted):
             f"{np.bincount(labels).tolist()} and {np.bincount(counted).tolist()}, and "
             f"the adjusted Rand index is {agreement:.2f}. The objective favours "
             "clusters of similar sizes. Use ClAM or KMeans if they are unequal.",
-            stacklevel=3,
         )
 
 

@@ -1,7 +1,5 @@
 """The objectives as a torch loss, and a torch module as the model of GEMINI."""
 
-import warnings
-
 import numpy as np
 import torch
 from torch import nn
@@ -17,6 +15,7 @@ from skdiffclust._torch import (
     to_tensor,
     train_module,
 )
+from skdiffclust._warnings import warn
 from skdiffclust.gemini._objectives import OBJECTIVES, mode_for
 from skdiffclust.gemini._relations import Matrix
 from skdiffclust.gemini._training import logits_loss
@@ -231,19 +230,17 @@ def _warn_of_logits(logits):
     logits = logits.double()
     sums = logits.sum(dim=1)
     if bool((logits >= 0).all() and ((sums - 1).abs() < 1e-3).all()):
-        warnings.warn(
+        warn(
             "GEMINILoss takes logits and applies a softmax itself, and these look like "
             "probabilities: none is negative, and rows sum to one. A second softmax "
             "makes all clusters nearly equal. Remove the softmax of the network.",
-            stacklevel=4,
         )
     is_hard = torch.softmax(logits, dim=1).max(dim=1).values == 1
     if logits.shape[1] > 1 and bool(is_hard.all()):
-        warnings.warn(
+        warn(
             "GEMINILoss has a gradient of zero: with logits up to "
             f"{float(logits.abs().max()):.2g}, every sample is in one cluster with "
             "probability 1. Rescale the logits, or normalise the network's inputs.",
-            stacklevel=4,
         )
 
 

@@ -26,12 +26,12 @@ def count_memories(estimator, Z, weight, random_state):
     from skdiffclust._n_clusters import count_clusters
 
     count = count_clusters(Z, weight, random_state)
-    count.warn_if_unclear(type(estimator).__name__, stacklevel=5)
+    count.warn_if_unclear(type(estimator).__name__)
     estimator.n_clusters_curve_ = count.to_dict()
     return count.best
 
 
-def warn_of_clusters(name, sizes, asked, *, stacklevel):
+def warn_of_clusters(name, sizes, asked):
     """Warn of clusters (sizes (k,)) that are empty, or so small as to be outliers."""
     n_clusters = np.count_nonzero(sizes)
     if n_clusters < asked:
@@ -39,13 +39,11 @@ def warn_of_clusters(name, sizes, asked, *, stacklevel):
             f"{name} found {n_clusters} clusters instead of {asked}, "
             f"with {', '.join(map(str, sizes))} samples. Use fewer clusters, "
             "raise inverse_temperature, or check X for equal samples.",
-            stacklevel=stacklevel + 1,
         )
     warn_of_small_clusters(
         name,
         sizes,
         "far outliers take memories of their own. Remove them, or use fewer clusters.",
-        stacklevel=stacklevel + 1,
     )
 
 

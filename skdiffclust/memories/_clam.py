@@ -614,7 +614,7 @@ class ClAM(
         sizes = np.bincount(labels, minlength=n_clusters)
         self.n_clusters_ = int(np.count_nonzero(sizes))
         asked = n_clusters if self.n_clusters == "auto" else self.n_clusters
-        warn_of_clusters("ClAM", sizes, asked, stacklevel=3)
+        warn_of_clusters("ClAM", sizes, asked)
 
     def _assign(self, X):
         """Return the labels (n,) of validated samples."""

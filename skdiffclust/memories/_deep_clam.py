@@ -361,7 +361,7 @@ class DeepClAM(
         self.labels_ = self._assign(codes)
         sizes = np.bincount(self.labels_, minlength=n_clusters)
         self.n_clusters_ = int(np.count_nonzero(sizes))
-        warn_of_clusters("DeepClAM", sizes, n_clusters, stacklevel=4)
+        warn_of_clusters("DeepClAM", sizes, n_clusters)
 
     def _codes(self, X):
         """Return the codes (n, p) of validated samples, in the dtype of X."""

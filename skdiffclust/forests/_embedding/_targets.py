@@ -109,6 +109,5 @@ def check_number_of_clusters(n_clusters, y, known):
             f"{_NAME} was asked for {n_clusters} clusters, fewer than {what}, {least}. "
             f"It takes {least}. Set n_clusters; if a name in y means unknown, replace "
             "it by -1.",
-            stacklevel=4,
         )
     return int(max(n_clusters, least))

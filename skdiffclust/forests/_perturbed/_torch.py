@@ -1,6 +1,5 @@
 """Perturbed forests and their losses as torch modules, for a training loop."""
 
-import warnings
 from dataclasses import dataclass, replace
 from math import prod
 from numbers import Integral
@@ -22,6 +21,7 @@ from skdiffclust._torch import (
     to_numpy,
     to_tensor,
 )
+from skdiffclust._warnings import warn
 from skdiffclust.forests._perturbed import _fenchel_young, _hash
 from skdiffclust.forests._perturbed._perturbation import (
     connectivity_of,
@@ -60,13 +60,11 @@ def _is_usable(matrix):
     if (np.abs(matrix) <= MOST).all():
         return True
     if np.isneginf(matrix).any():
-        warnings.warn(
+        warn(
             "A similarity is -inf, for which the result is NaN: -inf is no mask. Pass "
             "cannot-links as constraints for pairs that must not share a cluster, or "
             "give them a similarity far below all others, for example the least one "
             "minus a hundred times noise_scale.",
-            UserWarning,
-            stacklevel=2,
         )
     return False
 
