@@ -25,7 +25,6 @@ from sklearn.utils._param_validation import (
 )
 from sklearn.utils._param_validation import Interval as _Interval
 from sklearn.utils._param_validation import make_constraint as _make_constraint
-from sklearn.utils._param_validation import validate_params as _validate_params
 from sklearn.utils.metaestimators import available_if as _available_if
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
@@ -104,34 +103,27 @@ def _satisfies_one(rules, value):
 def validate_params(constraints, *, prefer_skip_nested_validation):
     """`validate_params` of scikit-learn, for functions that are called in loops.
 
-    That takes 0.1 ms per call. Here the rules are constructed once, and scikit-learn's
-    function is only called to raise the error if a value breaks one.
+    That takes 0.1 ms per call. Here the rules are constructed once. Use
+    ``prefer_skip_nested_validation=False`` where estimators of the user are fitted.
     """
-    decorate = _validate_params(
-        constraints, prefer_skip_nested_validation=prefer_skip_nested_validation
-    )
     rules = {
         name: [_make_constraint(rule) for rule in allowed]
         for name, allowed in constraints.items()
         if allowed != "no_validation"
     }
 
-    def check_fast(function):
-        asked = decorate(function)
+    def decorate(function):
         names = tuple(_signature(function).parameters)
 
-        # Loops, because Ctrl-C is lost where a generator is left before its end.
-        def is_valid(args, kwargs):
-            for name, value in [*zip(names, args, strict=False), *kwargs.items()]:
-                if name in rules and not _satisfies_one(rules[name], value):
-                    return False
-            return True
-
-        @_wraps(asked)
+        @_wraps(function)
         def checked(*args, **kwargs):
-            skips = _get_config()["skip_parameter_validation"]
-            if skips or not is_valid(args, kwargs):
-                return asked(*args, **kwargs)
+            if not _get_config()["skip_parameter_validation"]:
+                # Loops, because Ctrl-C is lost where a generator is left early.
+                for name, value in [*zip(names, args, strict=False), *kwargs.items()]:
+                    if name in rules and not _satisfies_one(rules[name], value):
+                        validate_parameter_constraints(
+                            constraints, {name: value}, function.__qualname__
+                        )
             if not prefer_skip_nested_validation:
                 return function(*args, **kwargs)
             with _config_context(skip_parameter_validation=True):
@@ -139,4 +131,4 @@ def validate_params(constraints, *, prefer_skip_nested_validation):
 
         return checked
 
-    return check_fast
+    return decorate

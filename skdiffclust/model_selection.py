@@ -231,7 +231,7 @@ class ClustererComparison:
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     },
-    prefer_skip_nested_validation=True,
+    prefer_skip_nested_validation=False,
 )
 def compare_clusterers(
     X,

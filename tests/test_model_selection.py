@@ -276,6 +276,8 @@ def test_wrong_input_is_refused(blobs):
         compare_clusterers(X, [KMeans(2), KMeans(3)])
     with pytest.raises(ValueError, match="'time_budget' parameter"):
         compare_clusterers(X, [KMeans(2)], time_budget=0)
+    found = compare_clusterers(X, [KMeans(2, algorithm="loyd")])
+    assert "'algorithm' parameter of KMeans must be" in found.left_out["KMeans"]
 
 
 def test_the_picture_shows_what_was_found(blobs):

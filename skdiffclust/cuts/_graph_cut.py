@@ -269,7 +269,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         self.random_state = random_state
 
     @keep_state_on_error
-    @fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(
         self,
         X,

@@ -324,7 +324,7 @@ class PRCut(
 
     @keep_state_on_error
     @outside_torch_modes
-    @fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(
         self,
         X,
@@ -493,7 +493,7 @@ class PRCut(
     @available_if(_has_rows)
     @keep_state_on_error
     @outside_torch_modes
-    @fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=False)
     def partial_fit(self, X, y=None, *, graph=None):
         """Learn from the next samples of a stream.
 

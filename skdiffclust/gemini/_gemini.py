@@ -337,7 +337,7 @@ class GEMINI(BaseGEMINI):
 
     @keep_state_on_error
     @outside_torch_modes
-    @fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(
         self,
         X,
@@ -482,7 +482,7 @@ class GEMINI(BaseGEMINI):
 
     @available_if(_has_stream)
     @keep_state_on_error
-    @fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=False)
     def partial_fit(self, X, y=None, sample_weight=None, *, affinity=None):
         """Learn from the next samples of a stream.
 

@@ -43,7 +43,7 @@ def available_objectives():
         "kernel_params": [dict, None],
         "return_gradient": ["boolean"],
     },
-    prefer_skip_nested_validation=True,
+    prefer_skip_nested_validation=False,
 )
 def gemini_score(
     assignments,

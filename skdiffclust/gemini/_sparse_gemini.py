@@ -325,7 +325,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
 
     @keep_state_on_error
     @outside_torch_modes
-    @fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(
         self,
         X,
@@ -408,7 +408,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
 
     @keep_state_on_error
     @outside_torch_modes
-    @fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=False)
     def path(
         self,
         X,
@@ -860,7 +860,6 @@ def _check_path(options, keep_threshold, checkpoint, resume):
     """Refuse invalid parameters of `path`."""
     check_checkpoint("SparseGEMINI.path", checkpoint, resume)
     options = options | {"keep_threshold": keep_threshold}
-    # fit_context has switched validate_params off here.
     validate_parameter_constraints(
         _PATH_CONSTRAINTS, options, caller_name="SparseGEMINI.path"
     )

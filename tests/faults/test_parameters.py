@@ -5,10 +5,13 @@ import tracemalloc
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.kernel_approximation import Nystroem
+from sklearn.neighbors import KNeighborsTransformer
 
 from skdiffclust import (
     GEMINI,
     GraphCutClustering,
+    PRCut,
     SpanningForestClustering,
     SparseGEMINI,
     SparseGEMINICV,
@@ -179,3 +182,18 @@ def test_hidden_layer_sizes_that_are_no_widths(layered, blobs, fit, sizes):
     layered.set_params(hidden_layer_sizes=sizes)
     with pytest.raises(ValueError, match="'hidden_layer_sizes' parameter of"):
         fit(layered, blobs)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        GEMINI(3, kernel=Nystroem(n_components=-3)),
+        SparseGEMINI(3, kernel=Nystroem(n_components=-3)),
+        GraphCutClustering(3, affinity=KNeighborsTransformer(n_neighbors=-3)),
+        PRCut(3, affinity=KNeighborsTransformer(n_neighbors=-3)),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_parameters_of_a_transformer_of_the_user_are_validated(model, blobs):
+    with pytest.raises(ValueError, match=r"must be an int in the range \[1, inf\)"):
+        model.fit(blobs)
