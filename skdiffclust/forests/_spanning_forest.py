@@ -679,9 +679,9 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         Returns
         -------
         tree : CondensedTree
-            With `parent`, `child`, `density` and `size` of each node, `stability` and
-            `persistence` of each cluster, GLOSH `outlier_scores` of each sample, and a
-            method `labels`, which chooses clusters and noise as HDBSCAN does.
+            With `parent`, `child`, `density` and `size` of each node, `stability` of
+            each cluster, GLOSH `outlier_scores` of each sample, and a method `labels`,
+            which chooses clusters and noise as HDBSCAN does.
 
         Raises
         ------

@@ -42,10 +42,6 @@ class CondensedTree:
     stability : ndarray of shape (n_clusters,), float64
         Excess of mass of each cluster, starting with the root: the sum over its samples
         of the density at which they leave it minus the density at which it appears.
-    persistence : ndarray of shape (n_clusters,), float64
-        One minus the ratio of the density at which each cluster appears to the density
-        at which it divides or ends. It is between 0 and 1, and does not depend on the
-        size of the cluster or the unit of the lengths.
     outlier_scores : ndarray of shape (n_samples,), float64
         GLOSH outlier scores between 0 and 1: one minus the ratio of the density at
         which the sample leaves its cluster to the largest finite density in that
@@ -80,7 +76,6 @@ class CondensedTree:
     size: np.ndarray
     n_samples: int
     stability: np.ndarray
-    persistence: np.ndarray
     outlier_scores: np.ndarray
 
     __repr__ = short_repr
@@ -191,9 +186,6 @@ def condense(linkage, min_cluster_size, weights=None):
     stability = np.bincount(
         rows, weights=(counted - birth[rows]) * sizes, minlength=n_clusters
     )
-    ends = np.zeros(n_clusters)
-    np.maximum.at(ends, rows, densities)
-    lost = np.divide(birth, ends, out=np.zeros(n_clusters), where=birth > 0)
     densest = last[owner]
     scores = np.zeros(n_samples)
     sparse = left < densest
@@ -205,7 +197,6 @@ def condense(linkage, min_cluster_size, weights=None):
         sizes,
         n_samples,
         stability,
-        1.0 - lost,
         scores,
     )
 
