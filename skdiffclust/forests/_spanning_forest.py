@@ -468,7 +468,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             vars(self).pop(name, None)  # of an earlier fit
         self._min_sizes = self.min_cluster_size, min_size
         self._tree = tree
-        self._longest_edges = _longest_edges(forest, self.labels_)
+        self._forest_lengths = forest.lengths
         self._sizes = sizes
         self._radii = radii
         self._weights = weights
@@ -526,7 +526,10 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         nearest, distances = self._nearest(X)
         labels = self.labels_[nearest]
         if within_cut:
-            labels = np.where(distances <= self._longest_edges[labels], labels, -1)
+            longest = _longest_edges(
+                self.forest_edges_, self._forest_lengths, self.labels_
+            )
+            labels = np.where(distances <= longest[labels], labels, -1)
         return labels
 
     @available_if(_has_consensus)
@@ -1100,12 +1103,15 @@ def _labels(forest, weights):
     return np.argsort(order)[forest.parts], n_clusters
 
 
-def _longest_edges(forest, labels):
-    """Return the length of the longest edge within each cluster, 0 where none is."""
+def _longest_edges(edges, lengths, labels):
+    """Return the length of the longest edge within each cluster, 0 where none is.
+
+    Of a forest in cut order.
+    """
     longest = np.zeros(labels.max() + 1)
-    first, second = labels[forest.edges].T
+    first, second = labels[edges].T
     # A consensus may separate the ends of an edge.
     same = first == second
     # Of several assignments the last counts, that of the first in cut order.
-    longest[first[same][::-1]] = forest.lengths[same][::-1]
+    longest[first[same][::-1]] = lengths[same][::-1]
     return longest
