@@ -8,9 +8,11 @@ streams   the digits, shuffled and sorted by class, in batches of 100
 large     the time of fits of large sets
 missing   imputers on eight tables with 5, 20 and 50 % of the values hidden in three
           ways: the error, the accuracy of a classifier and the clusters of k-means
-          afterwards, and the time. The rule for far values was chosen on segment,
-          usps_test and ctg, the candidate temperatures on ctg and letter
-robust    the same tables with one cell of 10, 100 and 1e4, with features that are
+          afterwards, and the time. The rules for far values were chosen on segment,
+          usps_test, ctg, micepe and mnist_t10k, the candidate temperatures on ctg and
+          letter
+robust    the same tables with wrong cells (one of 10, 100 and 1e4; 10, -100 and 1e4 in
+          a sample; a feature with 1 % of its values times 1000), with features that are
           missing together, and with copies
 deep      DeepClAM beside k-means on features, on PCA and on codes, DEC and IDEC, for
           NAME or NAME:SAMPLES. One autoencoder a seed is trained for k-means on its
@@ -426,9 +428,12 @@ def print_means(title, values, imputers):
     print(f"{title}: {'; '.join(cells)}", flush=True)
 
 
-def root_error(imputer, X, hidden):
-    """Return the root mean squared error of hidden entries of X (n, d)."""
-    filled = imputer.fit_transform(np.where(hidden, np.nan, X))
+def root_error(imputer, given, X, hidden):
+    """Return the root mean squared error of hidden entries of X (n, d).
+
+    The imputer has `given` (n, d), without these entries.
+    """
+    filled = imputer.fit_transform(np.where(hidden, np.nan, given))
     return np.sqrt(np.mean(np.square(filled - X)[hidden]))
 
 
@@ -447,11 +452,32 @@ def hidden_in_three_ways(X, random_state):
     yield copies, hide(copies, 0.15, "mcar", random_state)
 
 
+def spoilt(X, hidden, random_state):
+    """Yield X (n, d) with one wrong cell, with three in a sample, and in a feature."""
+    n_samples, n_features = X.shape
+    cell = random_state.choice(np.flatnonzero(~hidden))
+    for value in (10.0, 100.0, 1e4):
+        wrong = X.copy()
+        wrong.ravel()[cell] = value
+        yield wrong
+    wrong = X.copy()
+    row = random_state.choice(np.flatnonzero((~hidden).sum(axis=1) > 3))
+    three = random_state.permutation(np.flatnonzero(~hidden[row]))[:3]
+    wrong[row, three] = [10.0, -100.0, 1e4]
+    yield wrong
+    wrong = X.copy()
+    feature = random_state.randint(n_features)
+    rows = random_state.permutation(np.flatnonzero(~hidden[:, feature]))
+    wrong[rows[: n_samples // 100], feature] *= 1000.0
+    yield wrong
+
+
 def robust(names, n_seeds):
-    """Print errors of the imputers, and the largest increase by one of two cells."""
+    """Print errors of the imputers, and the largest increase by wrong cells."""
     print(
         "RMSE ours, KNN, BayesianRidge: at random; together; copies, with ours that "
-        "takes far values as observed, without a range; one cell"
+        "takes far values as observed, without a range; one cell of 10, 100, 1e4; "
+        "three in a sample; a feature"
     )
     for name, X, _ in fresh(names):
         errors, changes = [], []
@@ -461,25 +487,22 @@ def robust(names, n_seeds):
             for table_, hidden in hidden_in_three_ways(X, random_state):
                 peers = KNNImputer(), IterativeImputer(random_state=0, max_iter=5)
                 for imputer in (AssociativeImputer(random_state=0), *peers):
-                    line.append(root_error(imputer, table_, hidden))
+                    line.append(root_error(imputer, table_, table_, hidden))
             trusting = AssociativeImputer(
                 far_values="observed",
                 min_value=-np.inf,
                 max_value=np.inf,
                 random_state=0,
             )
-            line.append(root_error(trusting, table_, hidden))
+            line.append(root_error(trusting, table_, table_, hidden))
             errors.append(line)
             hidden = hide(X, 0.15, "mcar", random_state)
             ours = AssociativeImputer(random_state=0)
-            clean = root_error(ours, X, hidden)
-            for cell in random_state.permutation(np.flatnonzero(~hidden))[:2]:
-                line = []
-                for value in (10.0, 100.0, 1e4):
-                    wrong = X.copy()
-                    wrong.ravel()[cell] = value
-                    line.append(root_error(ours, wrong, hidden) / clean - 1.0)
-                changes.append(line)
+            clean = root_error(ours, X, X, hidden)
+            for _ in range(2):
+                tables = spoilt(X, hidden, random_state)
+                line = [root_error(ours, wrong, X, hidden) for wrong in tables]
+                changes.append(np.array(line) / clean - 1.0)
         means = " ".join(f"{value:.3f}" for value in np.mean(errors, axis=0))
         worst = " ".join(f"{value:.3f}" for value in np.max(changes, axis=0))
         print(f"{name:12s} {X.shape}: {means}; {worst}", flush=True)

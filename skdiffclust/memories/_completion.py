@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import bdtrc
 
 from skdiffclust._products import product_by_sample
 
@@ -26,8 +27,14 @@ CONCENTRATIONS = (5.0, 10.0, 20.0, 40.0, 80.0)
 _HELD_OUT = (0.1, 0.25)  # least and largest share of seen entries hidden to choose
 _HELD_OUT_ENTRIES = 200  # number of them, between these shares
 _JUDGED = 500  # samples in which they are hidden, at most
-_WRONG = 0.002  # share of the values of a feature at each end that may be far, or one
 _FEW = 8  # values of a feature of which none is far, if there are fewer
+_LEFT_OUT = 0.002  # share of the values at each end, or one, beyond which a few are far
+_EXTREME = 0.02  # share of the values at each end, or one, that are extreme
+_APART = 20.0  # multiple of the range of the others by which extreme values are far
+_LARGEST_TIE = 0.1  # share of equal values that count as extreme
+_CHANCE = 0.02  # level at which far values go with extremes by chance
+_EXPLAINED = 0.5  # least share of a far value that other values explain
+_SURE = 3.0  # standard errors by which imputed values surely exceed their range
 
 
 @dataclass(frozen=True)
@@ -37,7 +44,9 @@ class Completer:
     mean: np.ndarray  # (d,) of the seen entries
     scale: np.ndarray  # (d,) standard deviation of the seen entries, 1 if constant
     near: np.ndarray  # (2, d) values beyond these are far
-    bounds: np.ndarray  # (2, d) of completed values
+    normal: tuple  # center (d,) and precision (d, d) of samples, standardised
+    range: np.ndarray  # (2, d) of completed values that do not surely exceed it
+    bounds: np.ndarray  # (2, d) of all completed values
     memories: np.ndarray  # (m, d) completed, standardised
     center: np.ndarray  # (d,) recall without attraction, standardised
     precision: np.ndarray  # (d, d) inverse covariance of the residuals of the recall
@@ -46,7 +55,7 @@ class Completer:
     def complete(self, X):
         """Return X (n, d), float64, with NaN filled; what is seen stays as it is.
 
-        Far values of a sample do not count for what is missing in it.
+        Wrong values of a sample do not count for what is missing in it.
         """
         X = np.asarray(X, dtype=np.float64)
         filled = X.copy()
@@ -55,15 +64,37 @@ class Completer:
         for start in range(0, len(rows), step):
             chosen = rows[start : start + step]
             part = X[chosen]
-            seen = ~(np.isnan(part) | lone_values(part, self.near))
-            Z = np.where(seen, (part - self.mean) / self.scale, 0.0)
+            Z = (part - self.mean) / self.scale
+            seen = ~(np.isnan(part) | wrong_values(part, Z, self.near, *self.normal))
+            Z = np.where(seen, Z, 0.0)
             recalled = _recall(
                 Z, seen, self.memories, self.center, self.choice.inverse_temperature
             )
             found = _complete(Z, seen, recalled, self.precision, self.choice)
-            found = np.clip(found * self.scale + self.mean, *self.bounds)
+            found = self._in_range(found, seen)
             filled[chosen] = np.where(np.isnan(part), found, part)
         return filled
+
+    def _in_range(self, Z, seen):
+        """Return completed samples (n, d) in the units of the user, in their range.
+
+        Hidden entries that surely exceed the range are only kept within the bounds. The
+        standard error of a regression far from the center is that of its slope, which
+        is taken to be proportional to the conditional standard deviation.
+        """
+        found = Z * self.scale + self.mean
+        limited = np.clip(found, *self.range)
+        if not self.choice.is_corrected:
+            return limited
+        excess = np.where(seen, 0.0, np.abs(found - limited) / self.scale)
+        for row in np.flatnonzero(excess.any(axis=1)):
+            hidden = np.flatnonzero(~seen[row])
+            block = self.precision[np.ix_(hidden, hidden)]
+            spread = np.sqrt(np.diag(np.linalg.inv(block)))
+            error = spread * np.maximum(np.abs(Z[row, hidden]), 1.0)
+            sure = hidden[excess[row, hidden] > _SURE * error]
+            limited[row, sure] = found[row, sure]
+        return np.clip(limited, *self.bounds)
 
 
 class Choice(NamedTuple):
@@ -78,26 +109,99 @@ def far_values(X):
     """Return the least and largest values (2, d) of features that are not far.
 
     They are outside the range of the other seen values of X (n, d), but for one or two
-    in 1000 at each end, by half of it. Infinite for features with fewer than 8 values.
+    in 1000 at each end, by half of it, or outside the range of the central 96 % by 20
+    times it. Infinite for features with fewer than 8 values.
     """
     ordered = np.sort(X, axis=0)
     count = np.count_nonzero(~np.isnan(X), axis=0)
-    is_long = count >= _FEW
-    few = np.where(is_long, np.maximum(1, (_WRONG * count).astype(np.int64)), 0)
-    columns = np.arange(X.shape[1])
-    low = ordered[few, columns]
-    high = ordered[count - 1 - few, columns]
-    half = np.where(is_long, 0.5 * (high - low), np.inf)
-    return np.stack([low - half, high + half])
+    low, high = _ends(ordered, count, _LEFT_OUT)
+    half = 0.5 * (high - low)
+    near = np.stack([low - half, high + half])
+    low, high = _ends(ordered, count, _EXTREME)
+    # Where nearly all values are equal, the others are what the feature has.
+    width = np.where(high > low, _APART * (high - low), np.inf)
+    near[0] = np.maximum(near[0], low - width)
+    near[1] = np.minimum(near[1], high + width)
+    near[:, count < _FEW] = [[-np.inf], [np.inf]]
+    return _with_tails(X, near, low, high)
 
 
-def lone_values(X, near):
-    """Return (n, d) True for the only value of a sample that is far.
+def _ends(ordered, count, share):
+    """Return the ends (d,) of features but for a share at each end, and but one.
 
-    Where several are, the sample is unusual, rather than one value wrong.
+    `ordered` (n, d) is sorted, with the `count` (d,) of seen values first.
+    """
+    few = np.maximum(1, (share * count).astype(np.int64))
+    few = np.minimum(few, (count - 1) // 2)
+    columns = np.arange(len(count))
+    return ordered[few, columns], ordered[count - 1 - few, columns]
+
+
+def _with_tails(X, near, low, high):
+    """Return the limits `near` (2, d) with the tails of features within them.
+
+    A tail are far values whose samples X (n, d) are extreme in another feature, too,
+    more often than by chance: beyond its `low` or `high` (d,). Ranks decide, so that it
+    does not matter how far wrong values are. The limit is moved outwards only.
+    """
+    n_features = X.shape[1]
+    is_far = np.hstack([X < near[0], X > near[1]])
+    tails = np.flatnonzero(is_far.any(axis=0))
+    if not len(tails):
+        return near
+    far = is_far[:, tails].astype(np.float64)
+    seen = np.tile(~np.isnan(X), 2).astype(np.float64)
+    extreme = np.hstack([X <= low, X >= high])
+    is_tied = extreme.sum(axis=0) > _LARGEST_TIE * seen.sum(axis=0)
+    extreme[:, is_tied] = np.hstack([X < low, X > high])[:, is_tied]
+    extreme = extreme.astype(np.float64)
+    share = np.maximum(extreme.sum(axis=0) / seen.sum(axis=0), _EXTREME)
+    n_seen = (far.T @ seen).astype(np.int64)
+    chance = bdtrc(far.T @ extreme - 1.0, n_seen, share)
+    itself = (tails % n_features)[:, None] == np.arange(2 * n_features) % n_features
+    goes_with = (2 * n_features * chance < _CHANCE) & ~itself
+    partners = goes_with.T.astype(np.float64)
+    is_tail = (far > 0) & (2.0 * extreme @ partners > seen @ partners)
+    near = near.copy()
+    for tail in np.flatnonzero(is_tail.sum(axis=0) > 1):
+        side, feature = divmod(tails[tail], n_features)
+        values = np.sort(X[is_tail[:, tail], feature])
+        # As elsewhere, half of the range beyond all values but one.
+        if side:
+            limit = values[-2] + 0.5 * (values[-2] - low[feature])
+        else:
+            limit = values[1] - 0.5 * (high[feature] - values[1])
+        further = max if side else min
+        near[side, feature] = further(near[side, feature], limit)
+    return near
+
+
+def wrong_values(X, Z, near, center, precision):
+    """Return (n, d) True for values of samples X that are taken as missing.
+
+    They are far, and a regression on the other values of their sample, but for other
+    wrong ones, does not explain half of their distance from the center. Where all
+    values of a sample are far, it is an unusual sample, and none is wrong. Z (n, d) are
+    the standardised samples; `center` (d,) and `precision` (d, d) belong to them.
     """
     is_far = (X < near[0]) | (X > near[1])
-    return is_far & (is_far.sum(axis=1, keepdims=True) == 1)
+    seen = ~np.isnan(X)
+    n_far = is_far.sum(axis=1)
+    is_far[(n_far > 1) & (n_far == seen.sum(axis=1))] = False
+    wrong = np.zeros(X.shape, dtype=bool)
+    rows, columns = np.nonzero(is_far)
+    far = Z[rows, columns] - center[columns]
+    itself = np.arange(len(rows)), columns
+    n_before = -1
+    while wrong.sum() > n_before:
+        n_before = wrong.sum()
+        others = seen[rows] & ~wrong[rows]
+        others[itself] = False
+        rest = np.where(others, Z[rows] - center, 0.0)
+        unexplained = far - _carry_on(rest, others, precision)[0][itself]
+        is_wrong = np.abs(unexplained) > (1.0 - _EXPLAINED) * np.abs(far)
+        wrong[rows[is_wrong], columns[is_wrong]] = True
+    return wrong
 
 
 def fit_completer(
@@ -114,21 +218,26 @@ def fit_completer(
     Every feature has at least one entry. `n_memories` samples at most are kept;
     `inverse_temperature` for standardised features, and `linear_correction`, are chosen
     by hiding a tenth of the seen entries where they are "auto". Far values are
-    "missing" or "observed". Completed values are between those that are seen and not
-    missing.
+    "missing" unless others explain them, or "observed".
     """
     X = np.asarray(X, dtype=np.float64)
     near = np.array([[-np.inf], [np.inf]]) * np.ones(X.shape[1])
     if far == "missing":
         near = far_values(X)
-    shown = np.where(lone_values(X, near), np.nan, X)
-    mean, scale = _units(shown)
     kept = slice(None)
     if len(X) > n_memories:
         kept = np.sort(random_state.choice(len(X), n_memories, replace=False))
     seed = random_state.randint(2**31 - 1)
-    seen = ~np.isnan(shown[kept])
-    Z = np.where(seen, (shown[kept] - mean) / scale, 0.0)
+    shown = X
+    is_far = (X < near[0]) | (X > near[1])
+    if is_far.any():
+        # Whether they are wrong is decided without them.
+        mean, scale, Z, seen = _standardised(np.where(is_far, np.nan, X), kept)
+        _, center, covariance = _fit_normal(Z, seen, min(RIDGES))
+        precision = np.linalg.inv(covariance)
+        wrong = wrong_values(X, (X - mean) / scale, near, center, precision)
+        shown = np.where(wrong, np.nan, X)
+    mean, scale, Z, seen = _standardised(shown, kept)
     best = None
     for ridge in RIDGES if linear_correction else RIDGES[:1]:
         normal = _fit_normal(Z, seen, ridge)
@@ -137,15 +246,32 @@ def fit_completer(
         if best is None or error < best[0]:
             best = error, choice, normal
     _, choice, normal = best
-    memories, center, _ = normal
+    memories, center, covariance = normal
     rows = np.arange(len(Z))
     recalled = _recall(Z, seen, memories, center, choice.inverse_temperature, rows)
     precision = _precision(normal, recalled, choice, rows)
     if choice.inverse_temperature:
         # Memories are completed by the others, as new samples will be.
         memories = _complete(Z, seen, recalled, precision, choice)
-    bounds = np.stack([np.nanmin(shown, axis=0), np.nanmax(shown, axis=0)])
-    return Completer(mean, scale, near, bounds, memories, center, precision, choice)
+    return Completer(
+        mean=mean,
+        scale=scale,
+        near=near,
+        normal=(center, np.linalg.inv(covariance)),
+        range=np.stack([np.nanmin(shown, axis=0), np.nanmax(shown, axis=0)]),
+        bounds=np.array([[-np.inf], [np.inf]]) * np.ones(X.shape[1]),
+        memories=memories,
+        center=center,
+        precision=precision,
+        choice=choice,
+    )
+
+
+def _standardised(X, kept):
+    """Return units (d,) of X (n, d), its `kept` samples, zero if hidden, and seen."""
+    mean, scale = _units(X)
+    seen = ~np.isnan(X[kept])
+    return mean, scale, np.where(seen, (X[kept] - mean) / scale, 0.0), seen
 
 
 def _units(X):

@@ -48,11 +48,15 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
         Whether a value that is far from the others of its feature is taken as missing,
         in `fit` and where other values of its sample are imputed; `transform` returns
         it unchanged. Far is outside the range of the others, but for one or 2 in 1000
-        at each end, by more than half of that range. Where several values of a sample
-        are far, they are observed.
+        at each end, by more than half of that range, or outside the central 96 % by
+        more than 20 times their range. A far value is observed nevertheless if a
+        regression on the other values of its sample explains half of its distance from
+        the mean, if all values of the sample are far, or if the samples that are far
+        in the feature are extreme in another one, too, more often than by chance.
     min_value, max_value : float or array-like of shape (n_features,), default=None
         Least and largest imputed value. None is the range of the values of the feature
-        that are not taken as missing.
+        that are not taken as missing, which an imputed value exceeds only if the linear
+        correction is sure of that, by three standard errors.
     discrete_features : array-like of bool or int, default=None
         Mask or indices of integer or categorical features (ordinal codes), whose
         imputed values are replaced by the nearest value that was seen in `fit`.
@@ -206,7 +210,9 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
                 random_state=check_random_state(self.random_state),
             )
             self._completer = completer = replace(
-                completer, bounds=self._bounds(completer.bounds)
+                completer,
+                range=self._bounds(completer.range),
+                bounds=self._bounds(completer.bounds),
             )
             self.inverse_temperature_ = completer.choice.inverse_temperature
             self.linear_correction_ = completer.choice.is_corrected

@@ -273,6 +273,65 @@ def test_several_far_values_of_a_sample_are_observed(global_random_seed):
     assert imputer.fit(shown).transform(sample)[0, 4] > X[1:, 4].max()
 
 
+def test_three_wrong_values_of_a_sample(global_random_seed):
+    X, shown = correlated(global_random_seed)
+    clean = error(AssociativeImputer(random_state=0), X, shown)
+    for row in np.flatnonzero(~np.isnan(shown).any(axis=1))[:3]:
+        wrong = shown.copy()
+        wrong[row, [0, 2, 3]] = [10.0, -100.0, 1e4]
+        X[row, [0, 2, 3]] = wrong[row, [0, 2, 3]]
+        assert error(AssociativeImputer(random_state=0), X, wrong) < 1.1 * clean
+        X[row, [0, 2, 3]] = shown[row, [0, 2, 3]]
+
+
+def test_one_value_of_a_hundred_in_another_unit(global_random_seed):
+    X, shown = correlated(global_random_seed, n=600)
+    clean = error(AssociativeImputer(random_state=0), X, shown)
+    rng = np.random.RandomState(global_random_seed)
+    wrong = shown.copy()
+    rows = rng.permutation(np.flatnonzero(~np.isnan(shown[:, 1])))[:6]
+    wrong[rows, 1] *= 1000
+    assert error(AssociativeImputer(random_state=0), X, wrong) < 1.5 * clean
+    kept = AssociativeImputer(far_values="observed", random_state=0)
+    assert error(kept, X, wrong) > 3 * clean
+
+
+def test_far_values_that_others_confirm_are_observed(global_random_seed):
+    # A rare event, which changes two features by as much.
+    rng = np.random.RandomState(global_random_seed)
+    X = rng.randn(600, 4)
+    events = rng.permutation(600)[:10]
+    X[events, :2] += rng.uniform(60, 120, size=(10, 1))
+    imputer = AssociativeImputer(random_state=0).fit(X[1:])
+    sample = np.array([[90.0, np.nan, 0.0, 0.0]])
+    assert imputer.transform(sample)[0, 1] == pytest.approx(90.0, abs=10.0)
+    # One that is larger than all, which a feature confirms and another does not.
+    larger = np.array([[200.0, 200.0, 0.0, np.nan]])
+    assert imputer.transform(larger)[0, 3] == pytest.approx(0.0, abs=3.0)
+
+
+def test_an_imputed_value_surely_exceeds_the_range(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    x = rng.randn(3000)
+    X = np.column_stack([x, x + 0.05 * rng.randn(3000), rng.randn(3000)])
+    sample = np.array([[x.max() + 15.0, np.nan, 0.0]])
+    params = dict(
+        inverse_temperature=0.0,
+        linear_correction=True,
+        far_values="observed",
+        random_state=global_random_seed,
+    )
+    found = AssociativeImputer(**params).fit(X).transform(sample)[0, 1]
+    assert found == pytest.approx(x.max() + 15.0, rel=0.05)
+    # By a tenth it may be by chance; bounds are bounds.
+    sample[0, 0] = x.max() + 0.1
+    found = AssociativeImputer(**params).fit(X).transform(sample)[0, 1]
+    assert found <= X[:, 1].max()
+    sample[0, 0] = x.max() + 15.0
+    bounded = AssociativeImputer(max_value=1.0, **params).fit(X)
+    assert bounded.transform(sample)[0, 1] == 1.0
+
+
 def test_imputed_values_are_in_their_range(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     X = np.exp(rng.randn(200, 2) @ rng.randn(2, 4) + 0.5 * rng.randn(200, 4))
