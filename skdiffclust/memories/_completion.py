@@ -278,9 +278,11 @@ def _units(X):
     """Return means and standard deviations (d,) of the seen values of X (n, d)."""
     mean = np.nanmean(X, axis=0)
     gaps = X - mean
-    scale = np.sqrt(np.nanmean(np.square(gaps), axis=0))
-    # A spread within rounding error is that of a constant feature.
     largest = np.nanmax(np.abs(gaps), axis=0)
+    # Of these ratios no square underflows.
+    ratios = gaps / np.where(largest > 0, largest, 1.0)
+    scale = largest * np.sqrt(np.nanmean(np.square(ratios), axis=0))
+    # A spread within rounding error is that of a constant feature.
     is_constant = scale <= 1e-9 * np.maximum(np.abs(mean), largest)
     return mean, np.where(is_constant | (scale == 0), 1.0, scale)
 

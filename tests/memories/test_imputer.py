@@ -388,6 +388,11 @@ def test_odd_data(global_random_seed):
     np.testing.assert_array_equal(AssociativeImputer().fit_transform(rows), rows)
     nothing = np.full((4, 2), np.nan)
     assert AssociativeImputer().fit_transform(nothing).shape == (4, 0)
+    # Units whose squares underflow.
+    shown = with_gaps(rows, seed=global_random_seed)
+    found = AssociativeImputer(**options).fit_transform(shown)
+    small = AssociativeImputer(**options).fit_transform(shown * 1e-170)
+    np.testing.assert_allclose(small * 1e170, found, atol=1e-10)
     with pytest.raises(ValueError, match="infinity"):
         AssociativeImputer().fit([[np.inf, 1.0], [1.0, np.nan]])
 
