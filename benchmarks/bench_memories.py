@@ -8,9 +8,8 @@ streams   the digits, shuffled and sorted by class, in batches of 100
 large     the time of fits of large sets
 missing   imputers on eight tables with 5, 20 and 50 % of the values hidden in three
           ways: the error, the accuracy of a classifier and the clusters of k-means
-          afterwards, and the time. The rules for far values were chosen on segment,
-          usps_test, ctg, micepe and mnist_t10k, the candidate temperatures on ctg and
-          letter
+          afterwards, and the time. The rules for far values were chosen on all tables
+          but letter and movlib, the candidate temperatures on ctg and letter
 robust    the same tables with wrong cells (one of 10, 100 and 1e4; 10, -100 and 1e4 in
           a sample; a feature with 1 % of its values times 1000), with features that are
           missing together, and with copies
