@@ -6,7 +6,7 @@ import numpy as np
 
 from skdiffclust._warnings import warn
 from skdiffclust.cuts._local_search import UNBOUNDED, local_search, rank
-from skdiffclust.cuts._multilevel import coarsen, labels_of_merges, merge
+from skdiffclust.cuts._multilevel import coarsen, merge
 from skdiffclust.cuts._ratio_cut import cut_of_labels, modularity
 from skdiffclust.cuts._starts import combine_parts, search_evenly
 
@@ -85,8 +85,7 @@ def _measure(nodes, level, found, bounds_of, finish):
     """
     numbers = sorted(found)
     for number, more in reversed(list(pairwise(numbers))):
-        pairs = merge(coarsen(level, found[more], more), number)
-        merged = labels_of_merges(pairs, more)[found[more]]
+        merged = merge(coarsen(level, found[more], more), number)[found[more]]
         merged = local_search(level, merged, number)
         found[number] = min(
             (found[number], merged),

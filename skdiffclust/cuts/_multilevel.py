@@ -86,8 +86,7 @@ def multilevel(level, n_clusters, random_state, bounds=UNBOUNDED):
     # Merging considers sizes, and nodes that must be separated, only when it may be too
     # late; growing considers little but sizes.
     coarsest = levels[-1]
-    pairs = merge(coarsest, n_clusters, loose[1])
-    candidates = [labels_of_merges(pairs, coarsest.n)]
+    candidates = [merge(coarsest, n_clusters, loose[1])]
     for node in random_state.randint(coarsest.n, size=_N_GROWN):
         candidates.append(divide_by_distance(coarsest, node, n_clusters))
     improved = [
@@ -213,15 +212,14 @@ def coarsen(level, groups, n_groups):
 
 
 def merge(level, n_clusters, high=np.inf):
-    """Return the pairs (n - n_clusters, 2) of merges that each lower the cut most.
+    """Return the labels (n,) after merges that each lower the cut most.
 
-    The second node becomes part of the first. Pairs that are larger than `high`
-    together come last, or that must be separated.
+    Pairs that are larger than `high` together come last, or that must be separated.
     """
     links = np.zeros((level.n, level.n))
     rows = np.repeat(np.arange(level.n), np.diff(level.indptr))
     links[rows, level.indices] = level.data
-    return merge_pairs(
+    pairs = merge_pairs(
         links,
         level.divisors.copy(),
         level.degrees.copy(),
@@ -229,11 +227,7 @@ def merge(level, n_clusters, high=np.inf):
         n_clusters,
         high,
     )
-
-
-def labels_of_merges(pairs, n_nodes):
-    """Return the labels (n,) of n nodes after merging pairs (m, 2)."""
-    owner = np.arange(n_nodes)
+    owner = np.arange(level.n)
     owner[pairs[:, 1]] = pairs[:, 0]
     while (owner != owner[owner]).any():
         owner = owner[owner]
@@ -331,6 +325,7 @@ def _merged(links, divisors, cuts, sizes, i, j, high, penalty):
 def merge_pairs(links, divisors, cuts, sizes, n_clusters, high):
     """Return the pairs (m, 2) that are merged, in order, down to n_clusters.
 
+    The second of a pair becomes part of the first.
     links (n, n), divisors, cuts and sizes (n,) are of the nodes, and are written.
     """
     n = len(divisors)

@@ -15,7 +15,6 @@ from skdiffclust.cuts._local_search import (
 from skdiffclust.cuts._multilevel import (
     coarsen,
     combine,
-    labels_of_merges,
     match,
     merge,
     multilevel,
@@ -157,7 +156,7 @@ def test_matching_pairs_linked_nodes_and_leaves_no_two_that_are(global_random_se
 
 def test_merging_takes_the_best_pair_each_time(global_random_seed):
     graph = random_graph(global_random_seed, 9, density=1.0)
-    merged = labels_of_merges(merge(as_level(graph), 4), 9)
+    merged = merge(as_level(graph), 4)
     labels = np.arange(9)
     for _ in range(5):
         pairs = itertools.combinations(np.unique(labels), 2)
