@@ -20,9 +20,8 @@ _MOST = 1000
 # Starts for each number, at least one: all together see at most this many edges.
 _MOST_STARTS = 3
 _SEARCHED_EDGES = 1_000_000
-# The cost of a cluster that bends are relative to: for many numbers, clusters are small
-# and costs are larger.
-_QUARTILE = 0.75
+# Added to cuts in denominators of bends, because a cut of 0 has no relative change.
+_OFFSET = 0.2
 # Scores that differ by less are ties, of which the largest number is taken.
 _TIED = 0.005
 # A number after which the cut increases this many times as much as before needs no
@@ -114,14 +113,11 @@ def lowest_cuts(cuts):
 def bends_of(numbers, cuts):
     """Return the bends (m,) of numbers of clusters with cuts (m,), NaN at both ends.
 
-    How much more the next cluster costs than this one did, relative to the cut plus the
-    upper quartile of the costs of all clusters.
+    How much more the next cluster costs than this one did, relative to the cut.
     """
     bends = np.full(len(cuts), np.nan)
-    if len(cuts) > 2:
-        costs = np.diff(cuts) / np.diff(numbers)
-        usual = np.quantile(costs, _QUARTILE) or 1.0
-        bends[1:-1] = np.diff(costs) / (cuts[1:-1] + usual)
+    costs = np.diff(cuts) / np.diff(numbers)
+    bends[1:-1] = np.diff(costs) / (cuts[1:-1] + _OFFSET)
     return bends
 
 

@@ -192,11 +192,10 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     that of the largest modularity; into fewer if they would have less than three nodes
     on average or could not satisfy the bounds on sizes, and into at most 1000. With
     :math:`c_k` the lowest normalised cut into at least k clusters, :math:`s_k` what
-    each cluster beyond k adds to it up to the next number that was tried, :math:`s` the
-    upper quartile of these, and :math:`q_k` the modularity, the number of the largest
-    score
+    each cluster beyond k adds to it up to the next number that was tried, and
+    :math:`q_k` the modularity, the number of the largest score
 
-    .. math:: \frac{s_k - s_{k-1}}{c_k + s} + \frac{q_k}{\max_l q_l}
+    .. math:: \frac{s_k - s_{k-1}}{c_k + .2} + \frac{q_k}{\max_l q_l}
 
     is selected, where numbers beside it are tried as well: the first term, the bend, is
     large if the cut increases faster after k than before. Of scores that differ by less

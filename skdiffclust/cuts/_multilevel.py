@@ -325,8 +325,8 @@ def _merged(links, divisors, cuts, sizes, i, j, high, penalty):
 def merge_pairs(links, divisors, cuts, sizes, n_clusters, high):
     """Return the pairs (m, 2) that are merged, in order, down to n_clusters.
 
-    The second of a pair becomes part of the first.
-    links (n, n), divisors, cuts and sizes (n,) are of the nodes, and are written.
+    The second of a pair becomes part of the first. links (n, n), divisors, cuts and
+    sizes (n,) are of the nodes, and are written.
     """
     n = len(divisors)
     active = np.ones(n, np.bool_)

@@ -120,7 +120,7 @@ def test_scores_are_bends_and_relative_modularities():
     for i in range(1, 9):
         before = (lowest[i] - lowest[i - 1]) / (numbers[i] - numbers[i - 1])
         after = (lowest[i + 1] - lowest[i]) / (numbers[i + 1] - numbers[i])
-        bend = (after - before) / (lowest[i] + 0.3)
+        bend = (after - before) / (lowest[i] + 0.2)
         assert curve["score"][i] == pytest.approx(bend + modularities[i] / 0.5)
     assert choose_n_clusters(curve, owner="X") == 3
 
