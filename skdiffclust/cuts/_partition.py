@@ -158,14 +158,14 @@ def read_problem(
 
 def choose_number(samples, groups, settings, random_state):
     """Return the number of clusters of n_clusters="auto", and the curve it is from."""
-    least = 1
-    if groups.constraints is not None:
-        least, _ = bounds_of_clusters(groups.constraints)
+    least, _ = bounds_of_clusters(groups.constraints)
+    # What the last cluster costs that the constraints need is seen from one less.
+    first = max(least - 1, 1)
 
     nodes = make_nodes(
         samples.graph,
         groups.groups,
-        max(FIRST, least),
+        max(FIRST, first),
         divisors=samples.graph.sum(axis=1),
         sizes=groups.sizes,
         apart=groups.apart,
@@ -184,8 +184,8 @@ def choose_number(samples, groups, settings, random_state):
             bounded = _without_crumbs(nodes, labels, n_clusters, bounds, search)
         return labels if bounded is None else bounded
 
-    curve = cut_curve(nodes, least, bounds_of, finish, random_state)
-    n_clusters = choose_n_clusters(curve, owner=settings.owner)
+    curve = cut_curve(nodes, first, bounds_of, finish, random_state)
+    n_clusters = max(choose_n_clusters(curve, owner=settings.owner), least)
     if groups.constraints is not None:
         check_feasible(groups.constraints, n_clusters)
     return n_clusters, curve

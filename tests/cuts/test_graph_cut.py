@@ -15,7 +15,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV, ParameterGrid, cross_val_score
 from sklearn.neighbors import KNeighborsTransformer, kneighbors_graph
 
-from skdiffclust import GraphCutClustering
+from skdiffclust import GraphCutClustering, PRCut
 from skdiffclust.cuts import _partition, ratio_cut
 
 FREE = {"n_init": 2, "random_state": 0}
@@ -680,3 +680,12 @@ def test_whole_components_and_rows_may_be_small(global_random_seed):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert model.fit(X).n_clusters_ == 3
+
+
+@pytest.mark.parametrize("cls", [GraphCutClustering, PRCut])
+def test_labels_of_all_classes_leave_a_clear_number_clear(cls, global_random_seed):
+    centers = 20 * np.eye(4)[:3]
+    X, y = make_blobs(200, centers=centers, random_state=global_random_seed)
+    known = np.where(np.arange(200) % 10 == 0, y, -1)
+    model = cls("auto", random_state=global_random_seed).fit(X, partial_labels=known)
+    assert adjusted_rand_score(y, model.labels_) == 1
