@@ -7,7 +7,6 @@ makes ten restarts two to four times as fast as scikit-learn's ten.
 
 import numpy as np
 from scipy import sparse
-from scipy.spatial.distance import cdist
 
 from skdiffclust._compiled import compiled
 from skdiffclust._threads import small_products
@@ -17,7 +16,6 @@ MAX_STEPS = 300
 # digits count.
 TOLERANCE = 1e-4
 FINE = 1e-7
-_MEDIAN_STEPS = 30
 _NO_DIRECTION = 1e-14  # length of a mean of directions that is rounding
 # Entries of a block of samples, and of its products with all centres, in the cache.
 _BLOCK_ENTRIES = 2**17
@@ -370,36 +368,3 @@ def on_sphere(centers):
     is_zero = lengths <= _NO_DIRECTION
     directions = centers / np.where(is_zero, 1.0, lengths)
     return np.where(is_zero, centers.shape[-1] ** -0.5, directions)
-
-
-def lloyd_medians(Z, weight, centers):
-    """Return centres (k, d) after Lloyd's steps by city-block distances on Z (m, d).
-
-    Each centre becomes the weighted median of its samples, feature by feature.
-    """
-    Z = Z.astype(np.float64, copy=False)
-    centers = centers.copy()
-    labels = np.full(len(Z), -1)
-    for _ in range(_MEDIAN_STEPS):
-        before = labels
-        labels = cdist(Z, centers, "cityblock").argmin(axis=1)
-        moved = before != labels
-        if not moved.any():
-            break
-        for m in np.union1d(before[moved], labels[moved]):
-            members = np.flatnonzero((labels == m) & (weight > 0))
-            if len(members):
-                centers[m] = weighted_medians(Z[members], weight[members])
-    return centers
-
-
-def weighted_medians(Z, weight):
-    """Return the weighted lower medians (d,) of rows Z (m, d)."""
-    if (weight == weight[0]).all():
-        # NumPy's sort is faster than its partition on most processors.
-        return np.sort(np.ascontiguousarray(Z.T))[:, (len(Z) - 1) // 2]
-    order = np.argsort(Z, axis=0, kind="stable")
-    reached = np.cumsum(weight[order], axis=0) >= 0.5 * weight.sum()
-    reached[-1] = True  # despite rounding of the sum
-    chosen = order[reached.argmax(axis=0), np.arange(Z.shape[1])]
-    return Z[chosen, np.arange(Z.shape[1])]

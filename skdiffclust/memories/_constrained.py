@@ -11,8 +11,8 @@ from skdiffclust._kmeans import (
     squared_distances,
     squared_lengths,
     take,
-    weighted_medians,
 )
+from skdiffclust.memories._medians import weighted_medians
 
 _STEPS = 100
 

@@ -14,11 +14,11 @@ from skdiffclust._kmeans import (
     TOLERANCE,
     kmeans,
     lloyd,
-    lloyd_medians,
 )
 from skdiffclust.memories._assign import assign
 from skdiffclust.memories._constrained import constrained_lloyd, divergences
 from skdiffclust.memories._dynamics import Dynamics
+from skdiffclust.memories._medians import lloyd_medians
 from skdiffclust.memories._optimise import Descent, Plateau
 from skdiffclust.memories._seeding import exchange, random_rows, sample_rows
 

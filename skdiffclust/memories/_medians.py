@@ -1,0 +1,39 @@
+"""Medians of clusters by city-block distances."""
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+_MEDIAN_STEPS = 30
+
+
+def lloyd_medians(Z, weight, centers):
+    """Return centres (k, d) after Lloyd's steps by city-block distances on Z (m, d).
+
+    Each centre becomes the weighted median of its samples, feature by feature.
+    """
+    Z = Z.astype(np.float64, copy=False)
+    centers = centers.copy()
+    labels = np.full(len(Z), -1)
+    for _ in range(_MEDIAN_STEPS):
+        before = labels
+        labels = cdist(Z, centers, "cityblock").argmin(axis=1)
+        moved = before != labels
+        if not moved.any():
+            break
+        for m in np.union1d(before[moved], labels[moved]):
+            members = np.flatnonzero((labels == m) & (weight > 0))
+            if len(members):
+                centers[m] = weighted_medians(Z[members], weight[members])
+    return centers
+
+
+def weighted_medians(Z, weight):
+    """Return the weighted lower medians (d,) of rows Z (m, d)."""
+    if (weight == weight[0]).all():
+        # NumPy's sort is faster than its partition on most processors.
+        return np.sort(np.ascontiguousarray(Z.T))[:, (len(Z) - 1) // 2]
+    order = np.argsort(Z, axis=0, kind="stable")
+    reached = np.cumsum(weight[order], axis=0) >= 0.5 * weight.sum()
+    reached[-1] = True  # despite rounding of the sum
+    chosen = order[reached.argmax(axis=0), np.arange(Z.shape[1])]
+    return Z[chosen, np.arange(Z.shape[1])]
