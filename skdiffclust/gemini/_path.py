@@ -58,10 +58,10 @@ class SparsePath:
     n_iters : ndarray of shape (n_steps,), int64
         Numbers of epochs.
     chosen : int
-        Index of the selected step: among the steps with an objective above the
-        threshold, and before it falls below after its largest value, the one with the
-        fewest features and, of these, the largest objective.
-        With ``dynamic=True``, the last step with any features.
+        Index of the selected step: among the steps whose objective reaches the
+        threshold, and before it first falls below it after its largest value, the one
+        with the fewest features and, of these, the largest objective. With
+        ``dynamic=True``, the last step with any features.
     keep_threshold : float or None
         Threshold on the objective, see :meth:`skdiffclust.SparseGEMINI.path`; None with
         ``dynamic=True``.
@@ -334,8 +334,8 @@ _DYNAMIC_MESSAGE = (
 def choose_step(objectives, n_features, keep_threshold):
     """Return the best step of fewest features with a share of the largest objective.
 
-    Of those before the objective falls below it after its largest value: near the end
-    of a path, a perceptron may jump to another, less stable solution.
+    Of those before the objective first falls below it after its largest value: near the
+    end of a path, a perceptron may jump to another, less stable solution.
     """
     is_large = objectives >= keep_threshold * objectives.max()
     best = np.argmax(objectives)
