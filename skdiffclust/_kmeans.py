@@ -1,4 +1,4 @@
-"""k-means, all restarts side by side: Euclidean, on the sphere, and by medians.
+"""k-means, all restarts side by side: Euclidean, and on the sphere.
 
 Samples are rows Z (m, d), dense or CSR, with weights (m,); a weight of two is a
 repeated sample. Products with all centres of all restarts are one matrix product, which
