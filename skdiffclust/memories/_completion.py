@@ -34,7 +34,6 @@ _APART = 20.0  # multiple of the range of the others by which extreme values are
 _LARGEST_TIE = 0.1  # share of equal values that count as extreme
 _CHANCE = 0.02  # level at which far values go with extremes by chance
 _EXPLAINED = 0.5  # least share of a far value that other values explain
-_SURE = 3.0  # standard errors by which imputed values surely exceed their range
 
 
 @dataclass(frozen=True)
@@ -45,8 +44,7 @@ class Completer:
     scale: np.ndarray  # (d,) standard deviation of the seen entries, 1 if constant
     near: np.ndarray  # (2, d) values beyond these are far
     normal: tuple  # center (d,) and precision (d, d) of samples, standardised
-    range: np.ndarray  # (2, d) of completed values that do not surely exceed it
-    bounds: np.ndarray  # (2, d) of all completed values
+    bounds: np.ndarray  # (2, d) of completed values
     memories: np.ndarray  # (m, d) completed, standardised
     center: np.ndarray  # (d,) recall without attraction, standardised
     precision: np.ndarray  # (d, d) inverse covariance of the residuals of the recall
@@ -71,30 +69,9 @@ class Completer:
                 Z, seen, self.memories, self.center, self.choice.inverse_temperature
             )
             found = _complete(Z, seen, recalled, self.precision, self.choice)
-            found = self._in_range(found, seen)
+            found = np.clip(found * self.scale + self.mean, *self.bounds)
             filled[chosen] = np.where(np.isnan(part), found, part)
         return filled
-
-    def _in_range(self, Z, seen):
-        """Return completed samples (n, d) in the units of the user, in their range.
-
-        Hidden entries that surely exceed the range are only kept within the bounds. The
-        standard error of a regression far from the center is that of its slope, which
-        is taken to be proportional to the conditional standard deviation.
-        """
-        found = Z * self.scale + self.mean
-        limited = np.clip(found, *self.range)
-        if not self.choice.is_corrected:
-            return limited
-        excess = np.where(seen, 0.0, np.abs(found - limited) / self.scale)
-        for row in np.flatnonzero(excess.any(axis=1)):
-            hidden = np.flatnonzero(~seen[row])
-            block = self.precision[np.ix_(hidden, hidden)]
-            spread = np.sqrt(np.diag(np.linalg.inv(block)))
-            error = spread * np.maximum(np.abs(Z[row, hidden]), 1.0)
-            sure = hidden[excess[row, hidden] > _SURE * error]
-            limited[row, sure] = found[row, sure]
-        return np.clip(limited, *self.bounds)
 
 
 class Choice(NamedTuple):
@@ -218,7 +195,8 @@ def fit_completer(
     Every feature has at least one entry. `n_memories` samples at most are kept;
     `inverse_temperature` for standardised features, and `linear_correction`, are chosen
     by hiding a tenth of the seen entries where they are "auto". Far values are
-    "missing" unless others explain them, or "observed".
+    "missing" unless others explain them, or "observed". Completed values are between
+    those that are seen and not missing.
     """
     X = np.asarray(X, dtype=np.float64)
     near = np.array([[-np.inf], [np.inf]]) * np.ones(X.shape[1])
@@ -258,8 +236,7 @@ def fit_completer(
         scale=scale,
         near=near,
         normal=(center, np.linalg.inv(covariance)),
-        range=np.stack([np.nanmin(shown, axis=0), np.nanmax(shown, axis=0)]),
-        bounds=np.array([[-np.inf], [np.inf]]) * np.ones(X.shape[1]),
+        bounds=np.stack([np.nanmin(shown, axis=0), np.nanmax(shown, axis=0)]),
         memories=memories,
         center=center,
         precision=precision,

@@ -55,8 +55,7 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
         in the feature are extreme in another one, too, more often than by chance.
     min_value, max_value : float or array-like of shape (n_features,), default=None
         Least and largest imputed value. None is the range of the values of the feature
-        that are not taken as missing, which an imputed value exceeds only if the linear
-        correction is sure of that, by three standard errors.
+        that are not taken as missing.
     discrete_features : array-like of bool or int, default=None
         Mask or indices of integer or categorical features (ordinal codes), whose
         imputed values are replaced by the nearest value that was seen in `fit`.
@@ -210,9 +209,7 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
                 random_state=check_random_state(self.random_state),
             )
             self._completer = completer = replace(
-                completer,
-                range=self._bounds(completer.range),
-                bounds=self._bounds(completer.bounds),
+                completer, bounds=self._bounds(completer.bounds)
             )
             self.inverse_temperature_ = completer.choice.inverse_temperature
             self.linear_correction_ = completer.choice.is_corrected
