@@ -24,6 +24,14 @@ _SEARCHED_EDGES = 1_000_000
 _OFFSET = 0.2
 # Scores that differ by less are ties, of which the largest number is taken.
 _TIED = 0.005
+# Long and bent clusters are divided by the modularity, whose number is not taken if the
+# cut increases less than `_FLAT` times as much after as before it, while it increases
+# `_STEEP` times as much after a number of nearly separate clusters, of a cut of at most
+# `_SEPARATE`. Increases below 1 / n of n nodes count as that, or as that of 1000 nodes.
+_FLAT = 1.7
+_STEEP = 4.0
+_SEPARATE = 0.05
+_MANY_NODES = 1000
 # A number after which the cut increases this many times as much as before needs no
 # warning.
 _SHARP = 6.0
@@ -137,8 +145,11 @@ def as_curve(numbers, cuts, modularities):
     }
 
 
-def choose_n_clusters(curve, *, owner):
-    """Return the number of clusters of the largest score; warn if it is not clear."""
+def choose_n_clusters(curve, n_nodes, *, owner):
+    """Return the number of clusters of a curve of n_nodes; warn if it is not clear.
+
+    It is that of the largest score, or of nearly separate clusters.
+    """
     numbers = curve["n_clusters"]
     modularities = curve["modularity"]
     if len(numbers) < 3:
@@ -147,9 +158,15 @@ def choose_n_clusters(curve, *, owner):
     else:
         score = curve["score"]
         best = np.flatnonzero(score >= np.nanmax(score) - _TIED)[-1]
-        chosen = int(numbers[best])
         cuts = lowest_cuts(curve["normalized_cut"])
         costs = np.diff(cuts) / np.diff(numbers)
+        least = 1.0 / max(n_nodes, _MANY_NODES)
+        steps = costs[1:] / np.maximum(costs[:-1], least)
+        is_separate = (cuts[1:-1] <= _SEPARATE) & (steps >= _STEEP)
+        is_separate &= modularities[1:-1] >= 0.5 * modularities.max()
+        if steps[best - 1] < _FLAT and is_separate.any():
+            best = np.flatnonzero(is_separate)[-1] + 1
+        chosen = int(numbers[best])
         before, after = costs[best - 1 : best + 1]
         bends = bends_of(numbers, cuts)[1:-1]
         gaps = bends - np.median(bends)

@@ -199,8 +199,13 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
 
     is selected, where numbers beside it are tried as well: the first term, the bend, is
     large if the cut increases faster after k than before. Of scores that differ by less
-    than .005, that of the largest number is taken. A warning is issued unless the cut
-    increases at least six times as much, or the bend is twenty standard deviations
+    than .005, that of the largest number is taken. The modularity divides long and bent
+    clusters, as rings: if the cut increases by less than 1.7 times as much after the
+    selected number as before, the largest number is taken instead after which it
+    increases by at least 4 times as much, whose cut is at most .05 and whose modularity
+    is at least half of the largest. Increases below 1 / n count as that here, with n
+    the number of samples, or 1000 if there are fewer. A warning is issued unless the
+    cut increases at least six times as much, or the bend is twenty standard deviations
     (estimated from the median absolute deviation) above the median of all and the
     modularity is the largest, up to a thousandth.
 

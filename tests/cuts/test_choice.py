@@ -123,7 +123,7 @@ def test_scores_are_bends_and_relative_modularities():
         after = (lowest[i + 1] - lowest[i]) / (numbers[i + 1] - numbers[i])
         bend = (after - before) / (lowest[i] + 0.2)
         assert curve["score"][i] == pytest.approx(bend + modularities[i] / 0.5)
-    assert choose_n_clusters(curve, owner="X") == 3
+    assert choose_n_clusters(curve, 100, owner="X") == 3
 
 
 @pytest.mark.filterwarnings("ignore:X.n_clusters='auto'. sees no clear:UserWarning")
@@ -134,7 +134,7 @@ def test_of_scores_that_are_alike_the_largest_number_is_taken(share, chosen):
     modularities[4] = 0.6
     modularities[8] = share * 0.6
     curve = as_curve(numbers, 0.5 * (numbers - 1), modularities)
-    assert choose_n_clusters(curve, owner="X") == chosen
+    assert choose_n_clusters(curve, 100, owner="X") == chosen
 
 
 def test_numbers_are_ever_further_apart():
@@ -175,7 +175,7 @@ def test_bend_and_modularity_decide_together(bend):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             curve = as_curve(numbers, cuts, modularities)
-            number = choose_n_clusters(curve, owner="X")
+            number = choose_n_clusters(curve, 100, owner="X")
         return number, len(caught)
 
     # A bend after clusters that are hardly cut decides, and needs no warning.
@@ -197,6 +197,21 @@ def test_blobs_are_counted_whatever_is_cut(cut, form, global_random_seed):
     assert model.n_clusters_ == 5
     assert model.score(form(X)) > 0.7
     assert GraphCutClustering(5).fit(X).cut_curve_ is None
+
+
+@pytest.mark.filterwarnings("ignore:.*sees no clear number:UserWarning")
+@pytest.mark.parametrize("n_samples", [600, 6000])
+def test_rings_are_counted(n_samples, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    radius = np.repeat([1.0, 2.0, 3.0], n_samples // 3)
+    angle = rng.uniform(0, 2 * np.pi, len(radius))
+    X = np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
+    X += 0.03 * rng.normal(size=X.shape)
+    model = GraphCutClustering(**AUTO).fit(X)
+    assert adjusted_rand_score(radius, model.labels_) == 1.0
+    # Their modularity is largest for arcs.
+    best = np.nanargmax(model.cut_curve_["score"])
+    assert model.cut_curve_["n_clusters"][best] > 6
 
 
 def test_samples_without_clusters_are_warned_of(global_random_seed):
