@@ -367,9 +367,9 @@ def numbers_of_names(labels, title):
             f"unknown, if it has strings. Got {others[0]!r} among them instead. Turn "
             "all labels into strings, or all into integers."
         )
-    numbers = np.full(len(labels), -1, dtype=np.int64)
-    numbers[is_name] = np.unique(labels[is_name].astype(str), return_inverse=True)[1]
-    return numbers
+    ids = np.full(len(labels), -1, dtype=np.int64)
+    ids[is_name] = np.unique(labels[is_name].astype(str), return_inverse=True)[1]
+    return ids
 
 
 def _is_unknown(label):

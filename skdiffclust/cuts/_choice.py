@@ -31,7 +31,7 @@ _TIED = 0.005
 _FLAT = 1.7
 _STEEP = 4.0
 _SEPARATE = 0.05
-_MANY_NODES = 1000
+_LEAST_NODES = 1000
 # A number after which the cut increases this many times as much as before needs no
 # warning.
 _SHARP = 6.0
@@ -70,9 +70,11 @@ def cut_curve(nodes, least, bounds_of, finish, random_state):
     if len(found) > 2:
         best = int(np.nanargmax(curve["score"]))
         first, last = curve["n_clusters"][[best - 1, best + 1]]
-        for number in sorted(set(range(first, last)) - set(found)):
+        between = sorted(set(range(first, last)) - set(found))
+        for number in between:
             found[number] = search_evenly(nodes, level, number, n_starts, random_state)
-        curve = _measure(nodes, level, found, bounds_of, finish)
+        if between:
+            curve = _measure(nodes, level, found, bounds_of, finish)
     return curve
 
 
@@ -160,7 +162,7 @@ def choose_n_clusters(curve, n_nodes, *, owner):
         best = np.flatnonzero(score >= np.nanmax(score) - _TIED)[-1]
         cuts = lowest_cuts(curve["normalized_cut"])
         costs = np.diff(cuts) / np.diff(numbers)
-        least = 1.0 / max(n_nodes, _MANY_NODES)
+        least = 1.0 / max(n_nodes, _LEAST_NODES)
         steps = costs[1:] / np.maximum(costs[:-1], least)
         is_separate = (cuts[1:-1] <= _SEPARATE) & (steps >= _STEEP)
         is_separate &= modularities[1:-1] >= 0.5 * modularities.max()

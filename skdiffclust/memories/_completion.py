@@ -43,10 +43,10 @@ class Completer:
     mean: np.ndarray  # (d,) of the seen entries
     scale: np.ndarray  # (d,) standard deviation of the seen entries, 1 if constant
     near: np.ndarray  # (2, d) values beyond these are far
-    normal: tuple  # center (d,) and precision (d, d) of samples, standardised
     bounds: np.ndarray  # (2, d) of completed values
     memories: np.ndarray  # (m, d) completed, standardised
-    center: np.ndarray  # (d,) recall without attraction, standardised
+    center: np.ndarray  # (d,) mean of samples, recall without attraction, standardised
+    inverse: np.ndarray  # (d, d) inverse covariance of standardised samples
     precision: np.ndarray  # (d, d) inverse covariance of the residuals of the recall
     choice: "Choice"
 
@@ -63,7 +63,8 @@ class Completer:
             chosen = rows[start : start + step]
             part = X[chosen]
             Z = (part - self.mean) / self.scale
-            seen = ~(np.isnan(part) | wrong_values(part, Z, self.near, *self.normal))
+            wrong = wrong_values(part, Z, self.near, self.center, self.inverse)
+            seen = ~(np.isnan(part) | wrong)
             Z = np.where(seen, Z, 0.0)
             recalled = _recall(
                 Z, seen, self.memories, self.center, self.choice.inverse_temperature
@@ -235,10 +236,10 @@ def fit_completer(
         mean=mean,
         scale=scale,
         near=near,
-        normal=(center, np.linalg.inv(covariance)),
         bounds=np.stack([np.nanmin(shown, axis=0), np.nanmax(shown, axis=0)]),
         memories=memories,
         center=center,
+        inverse=np.linalg.inv(covariance),
         precision=precision,
         choice=choice,
     )
