@@ -203,7 +203,7 @@ def test_blobs_are_counted_whatever_is_cut(cut, form, global_random_seed):
 def test_rings_are_counted(n_samples, global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     y = np.repeat([0, 1, 2], n_samples // 3)
-    radius = 1.0 + 1.5 * y
+    radius = 1.0 + 2.0 * y
     angle = rng.uniform(0, 2 * np.pi, len(y))
     X = np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
     X += 0.03 * rng.normal(size=X.shape)
