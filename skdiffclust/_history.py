@@ -43,8 +43,7 @@ the epochs of one restart; and `keep_state_on_error`. The order of the decorator
 import functools
 import itertools
 import json
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -77,18 +76,23 @@ _MOVING = (
 _reported_elsewhere = ContextVar("reported_elsewhere", default=False)
 
 
-@contextmanager
-def reported_by_the_whole():
-    """Hold back the convergence warnings of the fits inside the block.
+def call_with(variable, function, *arguments, **keywords):
+    """Call a function in a copy of the context, in which a ContextVar is True.
+
+    Unlike a value that is set and reset, no interruption can leave it so.
+    """
+    context = copy_context()
+    context.run(variable.set, True)
+    return context.run(function, *arguments, **keywords)
+
+
+def report_by_the_whole(function, *arguments, **keywords):
+    """Call a function, and hold back the convergence warnings of its fits.
 
     The filters of ``warnings`` belong to the whole process, so that two threads that
     change and restore them can leave them changed; this is per thread.
     """
-    token = _reported_elsewhere.set(True)
-    try:
-        yield
-    finally:
-        _reported_elsewhere.reset(token)
+    return call_with(_reported_elsewhere, function, *arguments, **keywords)
 
 
 def warn_of_convergence(message):

@@ -15,6 +15,7 @@ from torch import nn
 
 from skdiffclust._checkpoint import without_prefix
 from skdiffclust._encoder import ACTIVATIONS, Encoder
+from skdiffclust._history import call_with
 
 # Largest number of parts of a batch if CUDA is out of memory.
 MOST_PARTS = 4
@@ -363,8 +364,10 @@ def train_module(
     def run_epoch(n_parts):
         nonlocal batch_size
         batch_size = max(whole // n_parts, 1)
-        with alone():
-            return _epoch(module, batches(batch_size), loss_of, optimizer)
+        return call_with(
+            _alone,
+            lambda: _epoch(module, batches(batch_size), loss_of, optimizer),
+        )
 
     for _ in loop:
         mean_loss = parts.run(
@@ -475,18 +478,8 @@ def module_identity(module, outputs):
     return [parts, state, outputs]
 
 
-# Set while a fit runs, which uses its own process only.
+# Set while a fit runs, which uses its own process only: others may end sooner.
 _alone = ContextVar("alone", default=False)
-
-
-@contextmanager
-def alone():
-    """Ignore other processes inside the block, because their fits may end sooner."""
-    token = _alone.set(True)
-    try:
-        yield
-    finally:
-        _alone.reset(token)
 
 
 def _has_others():

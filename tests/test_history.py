@@ -6,8 +6,10 @@ does to it, it does to ClAM, PRCut, GEMINI and SpanningForestEmbedding.
 
 import inspect
 import pickle
+import sys
 import threading
 import warnings
+from contextvars import ContextVar
 from numbers import Integral
 
 import numpy as np
@@ -26,6 +28,7 @@ from skdiffclust._compat import CallbackSupportMixin, Interval, fit_context
 from skdiffclust._history import (
     EpochLoop,
     Training,
+    call_with,
     keep_state_on_error,
     warn_of_small_clusters,
 )
@@ -732,3 +735,32 @@ def test_clusters_below_one_percent_are_warned_of():
     # An error here, if it warned.
     warn_of_small_clusters("ClAM", np.array([300, 98, 2]), "use fewer.")
     warn_of_small_clusters("ClAM", np.array([400, 0]), "empty ones are reported else.")
+
+
+def test_an_interruption_at_any_line_leaves_no_variable_set():
+    variable = ContextVar("variable", default=False)
+    seen = []
+    left = 0
+
+    def interrupt(frame, event, _):
+        nonlocal left
+        if event == "line":
+            left -= 1
+            if left == 0:
+                raise KeyboardInterrupt
+        return interrupt
+
+    n_interrupted = 0
+    is_done = False
+    while not is_done:
+        left = n_interrupted + 1
+        try:
+            sys.settrace(interrupt)
+            call_with(variable, lambda: seen.append(variable.get()))
+            is_done = left > 0
+        except KeyboardInterrupt:
+            n_interrupted += 1
+        finally:
+            sys.settrace(None)
+        assert not variable.get()
+    assert n_interrupted > 3 and all(seen) and seen

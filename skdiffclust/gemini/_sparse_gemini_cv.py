@@ -29,7 +29,7 @@ from skdiffclust._history import (
     Training,
     drop_stale,
     keep_state_on_error,
-    reported_by_the_whole,
+    report_by_the_whole,
     warn_if_unfinished,
 )
 from skdiffclust.gemini._base import BaseGEMINI, positive, report_clusters
@@ -818,6 +818,6 @@ def _quiet_path(sparse, data, rows=slice(None), **options):
     Fewer clusters are judged by stability, or reported in the end.
     """
     sparse._judged = []
-    with reported_by_the_whole():
-        path = sparse.path(data.X[rows], **data.known(rows), **options)
+    known = data.known(rows)
+    path = report_by_the_whole(sparse.path, data.X[rows], **known, **options)
     return path, sparse._judged

@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import SparseGEMINI, SparseGEMINICV
-from skdiffclust._history import reported_by_the_whole, warn_of_convergence
+from skdiffclust._history import report_by_the_whole, warn_of_convergence
 from skdiffclust.gemini import gemini_score
 from skdiffclust.gemini._sparse_gemini_cv import Candidate, Outcome, resample
 from skdiffclust.gemini._stability import (
@@ -180,10 +180,12 @@ def test_no_fit_changes_the_filters_of_warnings():
 
 
 def test_the_parts_of_a_fit_leave_its_warnings_to_the_whole():
-    with reported_by_the_whole():
+    def part():
         warn_of_convergence("not seen")  # else an error, here
         with ThreadPoolExecutor(1) as pool, pytest.raises(ConvergenceWarning):
             pool.submit(warn_of_convergence, "seen: another thread").result()
+
+    report_by_the_whole(part)
     with pytest.warns(ConvergenceWarning, match="seen again"):
         warn_of_convergence("seen again")
 
