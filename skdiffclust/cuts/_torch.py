@@ -194,7 +194,7 @@ class RatioCutLoss(nn.Module):
             )
         else:
             weights = [torch.ones_like(side[:, 0]) for side in sides]
-        proportions = self._running(_mean_over_processes(sides, weights))
+        running, proportions = self._running(_mean_over_processes(sides, weights))
         loss = block_loss(block, *(side.exp() for side in sides), proportions)
         if self.balance_weight:
             log_ratio = proportions.log() - self.prior.to(proportions.dtype).log()
@@ -204,6 +204,8 @@ class RatioCutLoss(nn.Module):
                 "RatioCutLoss must get finite logits and weights. Got a loss of "
                 f"{loss.item()} instead. Lower the learning rate, or scale the input."
             )
+        if self.training:
+            self.proportions.copy_(running)
         return loss
 
     def _log_assignments(self, logits):
@@ -234,16 +236,16 @@ class RatioCutLoss(nn.Module):
         return degrees
 
     def _running(self, batch):
-        """Return floored running proportions (k,) with the gradient of the batch's."""
+        """Return running proportions (k,), and floored with the gradient of a batch."""
         batch_now = batch.detach()
         before = self.proportions.to(batch.dtype)
         before = torch.where(before.any(), before, batch_now)
+        # A batch without edges says nothing of volumes.
+        seen = torch.where(batch_now.any(), batch_now, before)
         rate = self.averaging_rate
-        running = (1.0 - rate) * before + rate * batch_now
-        if self.training:
-            self.proportions.copy_(running)
-        running = running.clamp(min=_FLOOR / len(running))
-        return running + (batch - batch_now)
+        running = (1.0 - rate) * before + rate * seen
+        floored = running.clamp(min=_FLOOR / len(running))
+        return running, floored + (batch - batch_now)
 
 
 def _mean_over_processes(sides, weights):

@@ -193,6 +193,20 @@ def test_wrong_blocks_and_logits_are_refused(global_random_seed):
         loss(torch.tensor(block), sides[0] * torch.nan, sides[1])
 
 
+def test_a_batch_that_is_refused_or_without_edges_leaves_the_proportions(
+    global_random_seed,
+):
+    block, sides = problem(seed=global_random_seed)
+    block = torch.tensor(block)
+    loss = RatioCutLoss(3, cut="normalized").double()
+    loss(block, *sides)
+    proportions = loss.proportions.clone()
+    with pytest.raises(ValueError, match="finite logits and weights"):
+        loss(block, sides[0] * torch.nan, sides[1])
+    loss(torch.zeros_like(block), *sides)
+    torch.testing.assert_close(loss.proportions, proportions)
+
+
 def _process(rank, port, blocks, logits, folder):
     """Compute the loss of one half in its process."""
     torch.set_num_threads(1)
