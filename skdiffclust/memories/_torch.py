@@ -262,7 +262,7 @@ class AssociativeMemory(nn.Module):
         ----------
         X : torch.Tensor of shape (n_samples, n_features)
             Samples, with initial values for their hidden features.
-        mask : torch.Tensor of bool, default=None
+        mask : torch.Tensor of bool, or of 0 and 1, default=None
             True for observed features, which do not change. Must be broadcastable to
             the shape of X.
 
@@ -273,8 +273,12 @@ class AssociativeMemory(nn.Module):
         """
         refuse_other_devices(X, "AssociativeMemory")
         X = at_least_float32(X)
-        moves = None if mask is None else (~mask).to(X.dtype)
-        return recall(X, self.memories, self.log_weights, self.dynamics, moves)
+        moves = None if mask is None else (~mask.bool()).to(X.dtype)
+        return recall(X, *self._parameters_used(), self.dynamics, moves)
+
+    def _parameters_used(self):
+        """Return memories (k, d) and log weights (k,), of float32 at least."""
+        return at_least_float32(self.memories), at_least_float32(self.log_weights)
 
     def loss(self, X, mask=None, fill=0.0):
         """Return the reconstruction error: equation (9) with a mask, else equation (8).
@@ -283,7 +287,7 @@ class AssociativeMemory(nn.Module):
         ----------
         X : torch.Tensor of shape (n_samples, n_features)
             Samples; of unit length for "cosine".
-        mask : torch.Tensor of bool, default=None
+        mask : torch.Tensor of bool, or of 0 and 1, default=None
             True for observed features; must be broadcastable to the shape of X. Hidden
             features are replaced by `fill` and recalled, and the loss is their error.
             With None, the loss is the error of all features.
@@ -297,7 +301,7 @@ class AssociativeMemory(nn.Module):
             processes under ``torchrun``.
         """
         X = at_least_float32(X)
-        hidden = None if mask is None else (~mask).expand(X.shape)
+        hidden = None if mask is None else (~mask.bool()).expand(X.shape)
         start = X if mask is None else torch.where(hidden, fill, X)
         error = self(start, mask) - X
         metric = self.dynamics.metric
@@ -357,11 +361,11 @@ class AssociativeMemory(nn.Module):
 
     def _logits(self, X):
         """Return logarithms (n, k) of the attraction, up to one number a sample."""
-        memories = self.memories
+        memories, log_weights = self._parameters_used()
         if self.dynamics.metric == "cosine":
             memories = _on_sphere(memories)
         far = _divergence(X, memories, self.dynamics.metric)
-        return self.log_weights - self.dynamics.inverse_temperature * far
+        return log_weights - self.dynamics.inverse_temperature * far
 
     @in_full_precision
     def energy(self, X):
@@ -385,7 +389,7 @@ class AssociativeMemory(nn.Module):
         total = torch.logsumexp(self._logits(X), dim=-1)
         energies = -total / self.dynamics.inverse_temperature
         if metric == "euclidean":
-            shift = self.memories.mean(-2).detach()
+            shift = at_least_float32(self.memories).mean(-2).detach()
             energies = energies + (X - shift).square().sum(-1)
         return energies
 
@@ -404,7 +408,7 @@ class AssociativeMemory(nn.Module):
         torch.Tensor of shape (n_samples,), int64
             Index of the memory that is nearest to the recalled sample.
         """
-        memories = self.memories
+        memories, _ = self._parameters_used()
         metric = self.dynamics.metric
         memories = _on_sphere(memories) if metric == "cosine" else memories
         return _divergence(self(X), memories, metric).argmin(dim=-1)

@@ -1,5 +1,6 @@
 """The torch twin: equal to NumPy, differentiable, and a layer for any encoder."""
 
+import copy
 import os
 import socket
 import warnings
@@ -104,6 +105,36 @@ def test_layer_is_the_functions(metric, global_random_seed):
     held = layer(rows, mask)[mask]
     if metric != "cosine":
         assert torch.equal(held, rows[mask])
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_module_of_half_precision_computes_in_float32(metric, global_random_seed):
+    X, memories, *_ = problem(metric, global_random_seed)
+    layer = AssociativeMemory(
+        5, 7, inverse_temperature=2.0, metric=metric, memories=memories[0]
+    ).bfloat16()
+    rows = torch.tensor(X, dtype=torch.bfloat16)
+    value = layer.loss(rows)
+    value.backward()
+    assert layer.memories.grad.dtype == torch.bfloat16
+    known = rows.float()
+    for found, expected in (
+        (layer(rows), copy.deepcopy(layer).float()(known)),
+        (layer.energy(rows), copy.deepcopy(layer).float().energy(known)),
+        (value, copy.deepcopy(layer).float().loss(known)),
+    ):
+        torch.testing.assert_close(found, expected)
+    assert torch.equal(layer.assign(rows), copy.deepcopy(layer).float().assign(known))
+
+
+def test_a_mask_of_zeros_and_ones_is_one_of_bool(global_random_seed):
+    X, memories, *_ = problem("euclidean", global_random_seed)
+    layer = AssociativeMemory(5, 7, inverse_temperature=2.0, memories=memories[0])
+    rows = torch.tensor(X, dtype=torch.float32)
+    mask = torch.tensor(np.random.RandomState(global_random_seed).rand(*X.shape) < 0.8)
+    for dtype in (torch.int64, torch.uint8, torch.float32):
+        assert torch.equal(layer(rows, mask.to(dtype)), layer(rows, mask))
+        assert torch.equal(layer.loss(rows, mask.to(dtype)), layer.loss(rows, mask))
 
 
 def test_gradcheck_through_rows_memories_and_weights(global_random_seed):
