@@ -8,9 +8,10 @@ bent one is separated, so no reference without clusters is needed.
 
 The clusters of real tables are rarely all separated. Where the number is not clear,
 which is warned of, it may be larger: samples are nearer to their own centre, relative
-to the next one, than in a normal distribution with the same principal components, and
-the largest number is taken at which this has a peak almost as high as its highest. A
-number is not clear either if this hardly falls with more clusters, but is kept.
+to the next one, than in a normal distribution with the same variances of the features
+or, if these are many, of the principal components, and the largest number is taken at
+which this has a peak almost as high as its highest. A number is not clear either if
+this hardly falls with more clusters, but is kept.
 """
 
 from dataclasses import dataclass
@@ -73,8 +74,9 @@ class ClusterCount:
         clusters that are least separated (log-likelihood ratio); and the mean of 1 - d1
         / d2, the distances of a sample to the two nearest centres.
     reference : ndarray of shape (m,)
-        The score of a normal sample with the same principal components. NaN where the
-        number is clear, which needs no reference.
+        The score of a normal sample with the same variances, of the features if these
+        are few, else of principal components. NaN where the number is clear, which
+        needs no reference.
     labels : ndarray of shape (n,)
         Clusters of the samples that were used.
     rows : ndarray of shape (n,)
@@ -351,9 +353,12 @@ def principal_components(X, n_components, weight=None):
     """Return coordinates (n, m), float64, of X (n, d) along principal components.
 
     Dense or sparse X, with positive weights (n,); m is `n_components`, or n or d if
-    that is less. The last ones are the largest. O(n d min(n, d)).
+    that is less. The last ones are the largest. Features that are no more than
+    `n_components` are only centred. O(n d min(n, d)).
     """
     n_samples, n_features = X.shape
+    if issparse(X) and n_features <= n_components:
+        X = X.toarray()
     n_components = min(n_components, n_samples, n_features)
     weight = np.ones(n_samples) if weight is None else weight
     share = weight / weight.sum()

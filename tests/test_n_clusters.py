@@ -131,6 +131,13 @@ def test_sparse_samples_are_counted_as_dense_ones(global_random_seed):
     assert_array_equal(stored.labels, dense.labels)
 
 
+def test_sparse_samples_of_few_features_have_the_same_reference(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    X = rng.multivariate_normal(np.zeros(4), np.full((4, 4), 0.9) + np.eye(4) / 10, 90)
+    dense, stored = count(X), count(sparse.csr_array(X))
+    assert_allclose(stored.reference, dense.reference)
+
+
 def test_samples_of_weight_zero_are_left_out(global_random_seed):
     X, _ = groups(3, global_random_seed)
     far = np.r_[X, X + 50]

@@ -194,8 +194,9 @@ class GEMINI(BaseGEMINI):
         Table of the numbers of clusters "n_clusters": the "separation" of the two
         clusters that are least separated, the "score", the mean of 1 - d1 / d2 for the
         distances to the two nearest centres, and the "reference", the score of a
-        Gaussian sample with the same principal components, NaN if the number is clear
-        without it; see Notes. Only available with ``n_clusters="auto"``.
+        Gaussian sample with the same variances of the features or, if these are many,
+        of the principal components, NaN if the number is clear without it; see Notes.
+        Only available with ``n_clusters="auto"``.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
