@@ -92,7 +92,9 @@ def column_means(X):
     first = X[0].astype(np.float64)
     total = np.zeros(X.shape[1])
     for start in range(0, len(X), _BLOCK_ROWS):
-        total += np.sum(X[start : start + _BLOCK_ROWS] - first, axis=0)
+        # In this order whatever the layout of X is, so that the bits are the same.
+        block = np.subtract(X[start : start + _BLOCK_ROWS], first, order="C")
+        total += np.sum(block, axis=0)
     return first + total / len(X)
 
 

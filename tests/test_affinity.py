@@ -73,6 +73,7 @@ def test_center_moves_new_rows_by_the_training_means(global_random_seed):
     X = np.random.RandomState(global_random_seed).normal(size=(30, 4))
     means = column_means(X)
     assert_array_equal(center(X[:7], means), center(X)[:7])
+    assert_array_equal(column_means(np.asfortranarray(X)), means)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from scipy import sparse
 
-from skdiffclust import ClAM, GraphCutClustering, SpanningForestClustering
+from skdiffclust import ClAM, GraphCutClustering, PRCut, SpanningForestClustering
 
 
 def whole(X):
@@ -94,6 +94,20 @@ def test_any_container_gives_the_same_answer(estimator, blobs, fit, answer, tmp_
         assert np.array_equal(answer(estimator, X), expected), name
         has_names = name in ("pandas", "polars")
         assert hasattr(estimator, "feature_names_in_") == has_names
+
+
+def test_ties_are_resolved_alike_in_any_layout():
+    rng = np.random.RandomState(0)
+    for n_features in (2, 5):
+        X = np.round(2 * rng.normal(size=(80, n_features))) / 1000
+        for estimator in (
+            GraphCutClustering(4, n_init=1, random_state=0),
+            PRCut(4, n_init=1, max_iter=3, random_state=0),
+        ):
+            expected = estimator.fit(X).affinity_matrix_
+            for layout in (np.asfortranarray(X), np.repeat(X, 2, axis=1)[:, ::2]):
+                graph = estimator.fit(layout).affinity_matrix_
+                assert np.array_equal(graph.toarray(), expected.toarray())
 
 
 def test_nothing_that_was_passed_is_written(estimator, blobs, fit, answer):
