@@ -262,12 +262,13 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     if clusters overlap.
 
     Ties are broken by a total order (length, smaller index, larger index), so the tree
-    is unique, and without ties labels do not depend on the order of the samples. With
-    many equal lengths, as on a grid of integers, there are many minimum spanning
-    trees, and which of them is cut depends on that order. A fit takes at most O(n² d)
-    time, close to O(n log n) if the intrinsic dimension is low, and O(n d) memory, with
-    `min_samples` O(n (d + min_samples)). The training samples are kept in the fitted
-    estimator, because `predict` needs them.
+    is unique, and without ties labels do not depend on the order of the samples. Of
+    edges that `min_samples` raises to the same length, the one that was the shortest
+    comes first. With many equal lengths, as on a grid of integers, there are many
+    minimum spanning trees, and which of them is cut depends on that order. A fit takes
+    at most O(n² d) time, close to O(n log n) if the intrinsic dimension is low, and
+    O(n d) memory, with `min_samples` O(n (d + min_samples)). The training samples are
+    kept in the fitted estimator, because `predict` needs them.
 
     References
     ----------

@@ -211,6 +211,37 @@ def test_min_samples_is_mutual_reachability(global_random_seed):
         plain(2, min_samples=61).fit(X)
 
 
+@pytest.mark.parametrize("metric", ["euclidean", "manhattan", "cosine"])
+@pytest.mark.parametrize("n_samples", [40, 300])
+def test_of_edges_raised_to_one_length_the_shortest_is_taken(
+    n_samples, metric, global_random_seed
+):
+    rng = np.random.RandomState(global_random_seed)
+    X = rng.normal(size=(n_samples, 5)) + 4 * rng.randint(2, size=(n_samples, 1))
+    D = cdist(X, X, {"manhattan": "cityblock"}.get(metric, metric))
+    core = np.sort(D, axis=1)[:, 9]
+    order = rng.permutation(n_samples)
+    for n_clusters in (2, 6):
+        model = SpanningForestClustering(n_clusters, min_samples=10, metric=metric)
+        labels = model.fit(X).labels_
+        edges = {frozenset(edge) for edge in model.edges_.tolist()}
+        raised = np.maximum(core[model.edges_].max(axis=1), D[tuple(model.edges_.T)])
+        assert np.allclose(model.edge_lengths_, raised, rtol=1e-12)
+        assert (np.diff(model.edge_lengths_) <= 0).all()
+        again = model.fit(X[order])
+        assert {frozenset(edge) for edge in order[again.edges_].tolist()} == edges
+        assert adjusted_rand_score(again.labels_, labels[order]) == 1
+    model = SpanningForestClustering(6, min_samples=10, metric="precomputed").fit(D)
+    assert {frozenset(edge) for edge in model.edges_.tolist()} == edges
+
+
+def test_raised_integers_stay_integers():
+    X = np.stack(np.meshgrid(np.arange(9.0), np.arange(9.0)), axis=-1).reshape(-1, 2)
+    forest = SpanningForestClustering(None, distance_threshold=1.2, min_samples=4)
+    assert set(forest.fit(X).edge_lengths_) == {1.0, np.sqrt(2)}
+    assert forest.n_clusters_ == 5  # the corners are at the root of two
+
+
 def test_equal_rows_never_part():
     X = np.repeat([[0.0], [1.0], [5.0]], 4, axis=0)
     with pytest.warns(ConvergenceWarning, match="3 clusters instead of 5"):

@@ -32,6 +32,7 @@ from skdiffclust.forests._trees._neighbors import (
     find_neighbors,
     sort_neighbors,
 )
+from skdiffclust.forests._trees._tree import TIE
 from skdiffclust.forests._trees._union_find import (
     find,
     number_components,
@@ -63,6 +64,8 @@ class Rows(NamedTuple):
         Nearest rows by (length, row); those at the last length may be incomplete.
     core : ndarray of shape (n,), float64
         Lengths of edges that end here are at least this; zeros if none is raised.
+    tie : float
+        What raised lengths have of those before; 0 if none is raised.
     node_core : ndarray of shape (2 * n_leaves,), float64
         The least core of the rows of each node.
     reach : ndarray of shape (n,), float64
@@ -80,6 +83,7 @@ class Rows(NamedTuple):
     distances: np.ndarray
     positions: np.ndarray
     core: np.ndarray
+    tie: float
     node_core: np.ndarray
     reach: np.ndarray
     skipped: np.ndarray
@@ -224,9 +228,12 @@ def _grow(tree, norm, near, core, vertices, n_threads):
     n_leaves = len(tree.starts) - 1
     distances, positions = near
     reach = np.maximum(distances[:, -1], core)
+    tie = 0.0
     if core.any():
+        tie = TIE
+        plain = distances
         distances = np.maximum(distances, core[:, None])
-        distances = np.maximum(distances, core[positions])
+        distances = np.maximum(distances, core[positions]) + tie * plain
         positions = positions.copy()
     if vertices.max() == n_samples - 1:
         # Numbers of vertices are free, and near rows with similar ones use caches well.
@@ -239,6 +246,7 @@ def _grow(tree, norm, near, core, vertices, n_threads):
         distances,
         positions,
         core,
+        tie,
         node_core,
         reach,
         np.zeros(n_samples, dtype=np.int32),
@@ -359,6 +367,7 @@ def search_leaves(first, last, tree, norm, rows, best, largest):
     other = rows.other
     component = rows.component
     core = rows.core
+    tie = rows.tie
     node_core = rows.node_core
     reach = rows.reach
     uniform = rows.uniform
@@ -414,6 +423,7 @@ def search_leaves(first, last, tree, norm, rows, best, largest):
                                 continue
                             j = begin + v
                             distance = max(found[v], max(core[i], core[j]))
+                            distance += tie * found[v]
                             if distance > limit or component[j] == component[i]:
                                 continue
                             limit = distance

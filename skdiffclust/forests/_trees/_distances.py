@@ -20,6 +20,7 @@ from skdiffclust._affinity import (
 )
 from skdiffclust._neighbors import SparseSquares
 from skdiffclust.forests._trees._compilation_threshold import is_compiled
+from skdiffclust.forests._trees._tree import TIE
 
 # Lengths in a block of the matrix that core distances are computed from: 8 MB.
 _LENGTHS_AT_ONCE = 2**20
@@ -47,7 +48,8 @@ class Lengths:
     between : callable (rows, others) -> (len(rows), len(others)) float64, or None
         Lengths of the edges between two sets of rows; None for a sparse graph.
     core : ndarray (n,) or None
-        Core distances to which the lengths were raised.
+        Core distances to which the lengths were raised; `TIE` times what they were
+        before is added.
     grow : callable (n_threads) -> edges, lengths, or None
         Grows the tree of all rows, if core distances were read from a k-d tree.
     """
@@ -62,6 +64,15 @@ class Lengths:
     core: np.ndarray | None = None
     between: Callable | None = None
     grow: Callable | None = None
+
+    def distances(self, edges, values):
+        """Distances (m,) of edges (m, 2) in cut order, from their lengths (m,)."""
+        if self.core is not None:
+            raised = np.maximum(*self.core[edges.T])
+            is_raised = (values > 0) & (values <= (1 + 2 * TIE) * raised)
+            values = np.where(is_raised, raised, values / (1 + TIE))
+            values = np.minimum.accumulate(values)
+        return self.finish(values)
 
     def take(self, rows):
         """Lengths between ascending `rows` (m,), numbered from 0."""
@@ -179,9 +190,12 @@ def mutual_reachability(lengths, min_samples, n_jobs=None):
     itself counted. Rows at distance zero stay at distance zero.
     """
     core, grow = _core_lengths(lengths, min_samples, n_jobs)
+    if not core.any():
+        return lengths
 
     def raised(plain, ends, rows):
-        return np.where(plain == 0, 0, np.maximum(plain, np.maximum(ends, core[rows])))
+        longer = np.maximum(plain, np.maximum(ends, core[rows])) + TIE * plain
+        return np.where(plain == 0, 0, longer)
 
     def row(i, rows):
         return raised(lengths.row(i, rows), core[i], rows)

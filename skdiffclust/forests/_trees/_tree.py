@@ -14,6 +14,10 @@ from scipy.sparse.csgraph import connected_components
 from skdiffclust._short_repr import short_repr
 from skdiffclust.forests._trees import _compilation_threshold
 
+# What a length of mutual reachability has of the length before it was raised: of the
+# many edges that are raised to the core distance of one row, the shortest comes first.
+TIE = 2.0**-30
+
 
 @dataclass(frozen=True, eq=False)
 class SpanningTree:
@@ -72,7 +76,7 @@ def join_parts(parts, may_cut, lengths):
     order = cut_order(edges, values)
     # Unlike edges[order], `take` copies a row at once.
     edges = edges.take(order, axis=0)
-    return CutTree(edges, lengths.finish(values[order]), may_cut[order])
+    return CutTree(edges, lengths.distances(edges, values[order]), may_cut[order])
 
 
 def tree_of_points(tree, points):
