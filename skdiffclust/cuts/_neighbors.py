@@ -59,7 +59,7 @@ def neighbors_graph(points, n_neighbors, metric):
 
 def neighbor_links(points, new, n_neighbors, metric):
     """Return the 0/1 csr_array (m, n) of the nearest of points (n, d) to new rows."""
-    return _links(*k_nearest(points, new, n_neighbors), points.shape[0], metric)
+    return _links(*_nearest(points, new, n_neighbors), points.shape[0], metric)
 
 
 def _links(found, distances, n_points, metric):
@@ -83,14 +83,25 @@ def ranked(links):
     return sp.csr_array((weights, links.indices, links.indptr), shape=links.shape)
 
 
+def _nearest(points, new, k):
+    """Return the nearest of points (n, d) to new rows (m, k), and how far they are.
+
+    Ties, of which data of few values have many, go to samples in a random order: those
+    of the first classes would gain if samples are sorted by class.
+    """
+    order = np.random.RandomState(0).permutation(points.shape[0])
+    found, distances = k_nearest(points[order], new, k)
+    return order[found], distances
+
+
 def _nearest_of_all(points, k):
     """Return the nearest rows (n, k) of each of points (n, d), and how far they are.
 
-    Two to three times as fast as `k_nearest` of dense samples, because ties are not
-    resolved by index.
+    Two to three times as fast as `_nearest` of dense samples, because ties are
+    resolved as they come.
     """
     if sp.issparse(points):
-        return k_nearest(points, points, k)
+        return _nearest(points, points, k)
     # Centred, because products of samples with a large offset lose digits.
     X = center(points)
     if X.shape[1] > _TREE_MAX_FEATURES:
