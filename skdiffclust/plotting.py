@@ -97,7 +97,7 @@ class SpanningForestDisplay:
         ValueError
             If the number of positions is not that of the training samples.
         """
-        check_is_fitted(estimator, "forest_edges_")
+        check_is_fitted(estimator)
         n_samples = len(estimator.labels_)
         kept = {tuple(edge) for edge in np.sort(estimator.forest_edges_).tolist()}
         tree = np.sort(estimator.edges_).tolist()
@@ -372,7 +372,7 @@ class TrainingHistoryDisplay:
         display : TrainingHistoryDisplay
             Object that stores the plotted data and artists.
         """
-        check_is_fitted(estimator, "history_")
+        check_is_fitted(estimator)
         return cls(estimator.history_).plot(ax=ax, columns=columns, **kwargs)
 
     def plot(self, ax=None, *, columns=None, **line_kw):

@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skdiffclust import (
     GEMINI,
+    GraphCutClustering,
     SpanningForestClustering,
     SparseGEMINI,
     SparseGEMINICV,
@@ -19,6 +20,7 @@ from skdiffclust import (
 )
 from skdiffclust.plotting import (
     ConnectivityDisplay,
+    CutCurveDisplay,
     CutScoresDisplay,
     SelectionProbabilityDisplay,
     SpanningForestDisplay,
@@ -229,6 +231,20 @@ def test_history_columns_and_axes():
 def test_not_fitted(draw):
     with pytest.raises(NotFittedError):
         draw(GEMINI())
+
+
+def test_what_an_estimator_does_not_have_is_named(moons):
+    X, _ = moons
+    forest = SpanningForestClustering().fit(X)
+    cut = GraphCutClustering(2, n_init=1, random_state=0).fit(X)
+    for draw, model, name in (
+        (TrainingHistoryDisplay.from_estimator, forest, "history_"),
+        (CutCurveDisplay.from_estimator, forest, "cut_curve_"),
+        (lambda m: SpanningForestDisplay.from_estimator(m, X), cut, "forest_edges_"),
+    ):
+        with pytest.raises(AttributeError, match=f"no attribute '{name}'") as caught:
+            draw(model)
+        assert not isinstance(caught.value, NotFittedError)
 
 
 # ------------------------------------------------------------------ paths

@@ -71,7 +71,7 @@ class CutCurveDisplay:
         ValueError
             If the estimator was fitted with a given number of clusters.
         """
-        check_is_fitted(estimator, "cut_curve_")
+        check_is_fitted(estimator)
         curve = estimator.cut_curve_
         if curve is None:
             raise ValueError(
