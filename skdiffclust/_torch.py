@@ -39,8 +39,14 @@ def to_tensor(array, device="cpu", dtype=None):
 
 
 def to_numpy(tensor):
-    """Return a tensor of any device as a NumPy array that owns its memory."""
-    return tensor.detach().cpu().numpy().copy()
+    """Return a tensor of any device as a NumPy array that owns its memory.
+
+    One of bfloat16, which NumPy does not have, as float32.
+    """
+    tensor = tensor.detach().cpu()
+    if tensor.dtype == torch.bfloat16:
+        tensor = tensor.float()
+    return tensor.numpy().copy()
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """FAULTS 31 and 40: fits in modes of torch, in threads, and losses under autocast."""
 
+import copy
 import threading
 from contextlib import nullcontext
 
@@ -11,7 +12,7 @@ from sklearn.datasets import make_blobs
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from skdiffclust import DeepClAM, PRCut, SpanningForestEmbedding
+from skdiffclust import GEMINI, DeepClAM, PRCut, SpanningForestEmbedding
 from skdiffclust.nn import (
     AssociativeMemory,
     FenchelYoungLoss,
@@ -54,6 +55,12 @@ def memorise(encoder, seed):
     return model.fit_transform(X)
 
 
+def discriminate(model, seed):
+    """Fit a module by a generalised mutual information."""
+    model = GEMINI(3, model=model, max_iter=2, n_init=1, random_state=seed)
+    return model.fit(X).predict_proba(X)
+
+
 def cut(encoder, seed):
     """Fit an encoder to a cut."""
     model = PRCut(3, encoder=encoder, max_iter=2, n_init=1, random_state=seed)
@@ -66,6 +73,7 @@ FITS = {
     "DeepClAM": (memorise, with_dropout()),
     "DeepClAM-mlp": (memorise, "mlp"),
     "PRCut": (cut, with_dropout()),
+    "GEMINI": (discriminate, with_dropout()),
 }
 MODES = {
     "no_grad": torch.no_grad,
@@ -83,6 +91,15 @@ def test_a_fit_inside_a_mode_is_that_outside(name, mode):
     with MODES[mode]():
         found = fit(encoder, 0)
     assert_array_equal(found, expected)
+
+
+@each_fit
+def test_a_module_of_bfloat16_is_trained(name):
+    fit, encoder = FITS[name]
+    if isinstance(encoder, nn.Module):
+        outputs = fit(copy.deepcopy(encoder).bfloat16(), 0)
+        assert outputs.dtype == np.float32
+        assert np.isfinite(outputs).all()
 
 
 def test_a_module_fitted_in_inference_mode_can_be_trained_further():
