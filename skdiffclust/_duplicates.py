@@ -23,14 +23,14 @@ def first_equal(X):
     O(n d + n log n). 0.0 and -0.0 are equal, as are NaN of the same bits.
     """
     hashes = _hashes(X)
-    ordered = np.sort(hashes)
-    is_new = np.append(True, ordered[1:] != ordered[:-1])
-    if is_new.all():
-        return np.arange(len(X))
-    order = np.argsort(hashes)
-    starts = np.flatnonzero(is_new)
-    firsts = np.empty(len(X), dtype=np.int64)
-    sizes = np.diff(starts, append=len(X))
+    firsts = np.arange(len(X))
+    order = _sharing_a_slot(hashes)
+    if not len(order):
+        return firsts
+    order = order[np.argsort(hashes[order])]
+    ordered = hashes[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    sizes = np.diff(starts, append=len(order))
     firsts[order] = np.repeat(np.minimum.reduceat(order, starts), sizes)
     # Nearly all rows with the hash of another one are equal to the first such row.
     others = np.flatnonzero(firsts != np.arange(len(X)))
@@ -69,6 +69,22 @@ def _hashes(X):
     factors = np.random.RandomState(0).randint(1, 2**31, size=bits.shape[1]) * 2 + 1
     # Sums that wrap around are exact: equal rows have equal sums.
     return bits.astype(np.uint64, copy=False) @ factors.astype(np.uint64)
+
+
+def _sharing_a_slot(hashes):
+    """Return the rows whose hash, of (n,), has the same first bits as another one.
+
+    All others are unique. About one in five different hashes shares its first bits, so
+    there is little left to sort.
+    """
+    n_bits = (4 * len(hashes)).bit_length()
+    slots = (hashes >> np.uint64(64 - n_bits)).astype(np.int64)
+    rows = np.arange(len(hashes), dtype=np.int32)
+    last = np.empty(2**n_bits, dtype=np.int32)
+    last[slots] = rows
+    is_shared = np.zeros(2**n_bits, dtype=bool)
+    is_shared[slots[last[slots] != rows]] = True
+    return np.flatnonzero(is_shared[slots])
 
 
 def _equal_sparse_rows(X):

@@ -22,7 +22,7 @@ def test_first_equal_is_that_of_every_pair(dtype, n_features, global_random_seed
 
 
 def test_rows_with_the_same_hash_are_still_compared(monkeypatch):
-    monkeypatch.setattr(_duplicates, "_hashes", lambda X: np.zeros(len(X)))
+    monkeypatch.setattr(_duplicates, "_hashes", lambda X: np.zeros(len(X), np.uint64))
     X = np.array([[1.0], [2.0], [1.0], [2.0], [3.0], [-0.0], [0.0], [3.0]])
     assert first_equal(X).tolist() == [0, 1, 0, 1, 4, 5, 5, 4]
 

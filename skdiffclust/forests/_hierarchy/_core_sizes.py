@@ -56,7 +56,7 @@ def _radii(linkage, sums, least):
     finite = heights[np.isfinite(heights)]
     found = np.concatenate([np.zeros(len(linkage) + 1), heights])
     found[np.isinf(found)] = finite.max(initial=0.0)
-    return found[_nodes_of(linkage, sums, least)]
+    return found[nodes_of(linkage, sums, least)]
 
 
 def core_sizes(radii, linkage, weights=None):
@@ -80,11 +80,10 @@ def core_sizes(radii, linkage, weights=None):
     far = np.flatnonzero(radii > _CORE_RADIUS * typical)
     if not len(far):
         return counts
-    near = _nodes_of(linkage, _weights_of_nodes(linkage, weights), _NEAR)[far]
-    merges = linkage[:, :2].astype(np.int64)
+    near = nodes_of(linkage, _weights_of_nodes(linkage, weights), _NEAR)[far]
     logs = np.log(radii, out=np.zeros(n_samples), where=counted)
-    sums = sums_below(merges, counts * logs)[near]
-    mass = sums_below(merges, counts * counted)[near]
+    sums = sums_below(linkage, counts * logs)[near]
+    mass = sums_below(linkage, counts * counted)[near]
     local = np.exp(
         np.divide(sums, mass, out=np.full(len(far), -np.inf), where=mass > 0)
     )
@@ -98,24 +97,23 @@ def _weights_of_nodes(linkage, weights):
     """Return the weights (2 n - 1,) of samples (n,) and of their components."""
     if weights is None:
         return np.concatenate([np.ones(len(linkage) + 1), linkage[:, 3]])
-    return sums_below(linkage[:, :2].astype(np.int64), weights.astype(np.float64))
+    return sums_below(linkage, weights.astype(np.float64))
 
 
-def _nodes_of(linkage, sums, least):
+@compiled_above_small
+def nodes_of(linkage, sums, least):
     """Return the first node (n,) above each sample that weighs at least `least`.
 
-    The root where none does. Each pass doubles the number of merges that are passed.
+    The root where none does. `sums` (2 n - 1,) are the weights of all nodes.
     """
-    everyone = np.arange(len(sums))
     n_samples = len(linkage) + 1
-    above = np.full(len(sums), len(sums) - 1)
-    above[linkage[:, :2].T.astype(np.int64)] = everyone[n_samples:]
-    nodes = np.where(sums < least, above, everyone)
-    while True:
-        last = nodes
-        nodes = nodes[nodes]
-        if np.array_equal(nodes, last):
-            return nodes[:n_samples]
+    nodes = np.empty(len(sums), dtype=np.int64)
+    nodes[-1] = len(sums) - 1
+    for t in range(len(linkage) - 1, -1, -1):
+        for side in range(2):
+            child = int(linkage[t, side])
+            nodes[child] = child if sums[child] >= least else nodes[n_samples + t]
+    return nodes[:n_samples]
 
 
 def outlier_scores(radii, labels, weights=None):
@@ -178,11 +176,11 @@ def _weighted_quantile(values, weights, share):
 
 
 @compiled_above_small
-def sums_below(merges, weights):
+def sums_below(linkage, weights):
     """Sums of the weights (n,) of the samples below each node of a hierarchy."""
     n_samples = len(weights)
-    sums = np.zeros(n_samples + len(merges))
+    sums = np.zeros(n_samples + len(linkage))
     sums[:n_samples] = weights
-    for t in range(len(merges)):
-        sums[n_samples + t] = sums[merges[t, 0]] + sums[merges[t, 1]]
+    for t in range(len(linkage)):
+        sums[n_samples + t] = sums[int(linkage[t, 0])] + sums[int(linkage[t, 1])]
     return sums

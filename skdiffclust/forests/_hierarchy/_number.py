@@ -94,7 +94,7 @@ def _length_of_most(linkage, sizes):
     """Return the length at which a component has four fifths of the sizes (n,)."""
     if not len(linkage):
         return 0.0
-    sums = sums_below(linkage[:, :2].astype(np.int64), sizes)[len(sizes) :]
+    sums = sums_below(linkage, sizes)[len(sizes) :]
     return linkage[np.argmax(sums >= _SHARE * sums[-1]), 2]
 
 

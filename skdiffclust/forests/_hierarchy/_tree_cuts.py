@@ -93,13 +93,13 @@ def cut(
     n_cuts = min(n_cuts, np.count_nonzero(may_cut))
     if n_cuts < 1:
         return np.empty(0, dtype=np.int64), np.empty(0), min_size
-    preorder, counts, edge = rooted(tree.edges)
-    lengths = np.where(may_cut, tree.lengths, -np.inf)[edge]
+    preorder, counts, edges = rooted(tree.edges)
     power = 0.0 if sizes is None else SIZE_POWER
     values = _Values(
-        edge,
-        lengths,
-        np.append(_logarithms(tree, weights), np.nan)[edge],
+        edges,
+        tree.lengths,
+        np.append(_keys(tree.lengths, may_cut, power), -np.inf)[edges],
+        np.append(_logarithms(tree, weights), np.nan)[edges],
         _in_order(sizes, preorder),
         _in_order(weights, preorder),
     )
@@ -139,15 +139,31 @@ def cut(
 class _Values(NamedTuple):
     """What is known of the edge above each sample in preorder, and of the sample, (n,).
 
-    Its position in cut order, its length, -inf where it may not be cut, the logarithm
-    of its length, and the size and the weight of the sample.
+    The edge, its key, see `_keys`, the logarithm of its length, and the size and the
+    weight of the sample; and the lengths (n - 1,) of edges in cut order.
     """
 
-    edge: np.ndarray
+    edges: np.ndarray
     lengths: np.ndarray
+    keys: np.ndarray
     logs: np.ndarray
     sizes: np.ndarray
     weights: np.ndarray
+
+
+def _keys(lengths, may_cut, power):
+    """Return keys (n - 1,) of edges, which bound their scores without powers of sizes.
+
+    With a the smaller size, key * a / 2 <= c * score ** (1 / power) <= key * a for a
+    constant c. With a power of 0, keys are the scores. They are infinite for edges
+    that have to be cut, and -inf for those that may not be cut.
+    """
+    keys = lengths
+    if power:
+        finite = lengths[np.isfinite(lengths)]
+        largest = finite.max(initial=0.0)
+        keys = (lengths / largest if largest else lengths) ** (1 / power)
+    return np.where(may_cut, keys, -np.inf)
 
 
 def _logarithms(tree, weights):
@@ -189,109 +205,142 @@ class _BestCut(NamedTuple):
 
 def _best_cut(part, values, min_size, power):
     """Return the best cut of a part, or None where nothing may be cut."""
-    samples = part.samples[1:]
-    if not len(samples):
-        return None
-    edge = values.edge[samples]
-    lengths = values.lengths[samples]
-    scores = lengths.copy()
-    is_forced = np.isposinf(lengths)
-    if power:
-        sides = _sides(values.sizes, part)
-        one, other = sides
-        separated = (one > 0) & (other > 0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            scores *= (one * other / (one + other)) ** power
-        scores[~separated] = -np.inf
+    samples, counts, _ = part
+    keys = values.keys[samples]
     if min_size > 1:
-        one, other = _sides(values.weights, part)
-        scores[np.minimum(one, other) < min_size] = -np.inf
-    scores[np.isneginf(lengths)] = -np.inf
-    scores[is_forced] = np.inf
-    score = scores.max()
-    if score == -np.inf:
+        weights = np.append(0.0, np.cumsum(values.weights[samples]))
+        smaller = np.minimum(*_sides(weights, counts, np.arange(len(samples))))
+        keys[(smaller < min_size) & (keys < np.inf)] = -np.inf
+    sums, places = places_of_best(samples, counts, keys, values.sizes, power > 0)
+    if not len(places):
         return None
-    tied = np.flatnonzero(scores == score)
-    place = tied[np.argmin(edge[tied])]
+    edges = values.edges[samples]
+    lengths = values.lengths[edges[places]]
+    one, other = _sides(sums, counts, places)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        scores = lengths * (one * other / (one + other)) ** power
+    scores[np.isposinf(lengths)] = np.inf
+    score = scores.max()
+    place = _longest(places[scores == score], edges)
     rank = score
     if power and 0 < score < np.inf:
-        logs = values.logs[part.samples]
-        may_cut = scores > -np.inf
-        small = _small_cluster(part, place, edge, logs, sides, may_cut)
-        if small is not None:
-            place = small
-        is_clear = small is not None or _is_clear(part, place, logs, sides)
-        if is_clear and part.rank < np.inf:
-            rank = part.rank
-    return _BestCut(-rank, int(edge[place]), float(score), int(place) + 1, part)
+        logs = values.logs[samples]
+        logs[0] = np.nan  # of the edge that leads out of the part
+        small = _small_clusters(counts, sums, place, keys > -np.inf, logs)
+        if len(small):
+            place = _longest(small, edges)
+        if part.rank < np.inf:
+            smaller = min(_sides(sums, counts, place))
+            is_clear = smaller >= LEAST_CLUSTER and _is_clear(counts, place, logs)
+            if len(small) or is_clear:
+                rank = part.rank
+    return _BestCut(-rank, int(edges[place]), float(score), int(place), part)
 
 
-def _small_cluster(part, best, edge, logs, sides, may_cut):
-    """Return the place of the longest edge to a small cluster, None without one.
+@compiled_above_small
+def places_of_best(samples, counts, keys, sizes, by_size):
+    """Find the edges of a part that may have the largest score.
 
-    `best` is the place of the edge with the largest score; `edge`, the sizes `sides`
-    and `may_cut` belong to the edges (m - 1,) of a part, `logs` (m,) to the edges above
-    its samples. Edges of length zero, which are those between repeated samples, are
-    left out of all means.
+    These are the ones whose bound is at least half of the largest, see `_keys`; the
+    bound is the key if not `by_size`. `samples` and `counts` (m,) are those of the
+    part, `keys` (m,) those of the edges above its samples, and `sizes` (n,) belong to
+    samples in preorder. Returns the running sums (m + 1,) of the sizes of the part and
+    the places (k,) of the edges in it, none if no edge may be cut.
     """
-    total = sides[0][best] + sides[1][best]
-    if _SMALL_PART * total < LEAST_CLUSTER:
-        return None
-    excess = logs[1:] - logs[1 + best]
-    smaller = np.minimum(*sides)
-    chosen = may_cut & (excess > np.log(_LEAST_FACTOR)) & (smaller >= LEAST_CLUSTER)
-    chosen &= smaller <= _SMALL_PART * total
-    if not chosen.any():
-        return None
-    counted = ~np.isnan(logs)
-    counted[0] = False  # this edge leads out of the part
-    found = np.where(counted, logs, 0.0)
-    spread = found[counted].std()
-    places = np.flatnonzero(chosen & (excess >= _ABOVE_BEST * spread))
-    start = places + 1
-    stop = start + part.counts[start]
-    sums = np.concatenate([[0.0], np.cumsum(found)])
-    n_counted = np.concatenate([[0], np.cumsum(counted)])
-    below = sums[stop] - sums[start + 1]
-    above = sums[-1] - below - found[start]
-    n_below = n_counted[stop] - n_counted[start + 1]
-    n_above = n_counted[-1] - n_below - counted[start]
+    n_samples = len(samples)
+    sums = np.empty(n_samples + 1)
+    sums[0] = 0.0
+    for i in range(n_samples):
+        sums[i + 1] = sums[i] + sizes[samples[i]]
+    places = np.empty(n_samples, dtype=np.int64)
+    bounds = np.empty(n_samples)
+    n_places = 0
+    largest = -np.inf
+    share = 0.499 if by_size else 1.0  # bounds are rounded
+    for i in range(1, n_samples):  # the first edge leads out of the part
+        bound = keys[i]
+        if by_size and abs(bound) < np.inf:
+            below = sums[i + counts[i]] - sums[i]
+            smaller = min(below, sums[n_samples] - below)
+            bound = bound * smaller if smaller > 0.0 else -np.inf
+        if bound > -np.inf and bound >= share * largest:
+            places[n_places] = i
+            bounds[n_places] = bound
+            n_places += 1
+            largest = max(largest, bound)
+    n_kept = 0
+    for at in range(n_places):
+        if bounds[at] >= share * largest:
+            places[n_kept] = places[at]
+            n_kept += 1
+    return sums, places[:n_kept]
+
+
+def _longest(places, edges):
+    """Return that of the places at which the edge is the first in cut order."""
+    return places[np.argmin(edges[places])]
+
+
+def _small_clusters(counts, sums, place, may_cut, logs):
+    """Return the places of edges that lead to small clusters and are longer by far.
+
+    The edge at `place` has the largest score. `counts`, `may_cut` and `logs` (m,) are
+    those of a part, `sums` (m + 1,) the running sums of its sizes. Edges of length
+    zero, which are those between repeated samples, are left out of all means.
+    """
+    most = _SMALL_PART * sums[-1]
+    if most < LEAST_CLUSTER:
+        return np.empty(0, dtype=np.int64)
+    excess = logs - logs[place]
+    start = np.flatnonzero(may_cut & (excess > np.log(_LEAST_FACTOR)))
+    smaller = np.minimum(*_sides(sums, counts, start))
+    start = start[(smaller >= LEAST_CLUSTER) & (smaller <= most)]
+    if not len(start):
+        return start
+    is_missing = np.isnan(logs)
+    spread = logs[~is_missing].std()
+    start = start[excess[start] >= _ABOVE_BEST * spread]
+    if not len(start):
+        return start
+    one, other = _sides(sums, counts, start)
+    stop = start + counts[start]
+    totals = np.append(0.0, np.cumsum(np.where(is_missing, 0.0, logs)))
+    missing = np.flatnonzero(is_missing)
+    n_below = stop - start - 1
+    n_below -= np.searchsorted(missing, stop) - np.searchsorted(missing, start)
+    n_above = len(logs) - len(missing) - n_below - 1
+    below = totals[stop] - totals[start + 1]
+    above = totals[-1] - below - logs[start]
     has_both = (n_below > 0) & (n_above > 0)
     below = below / np.maximum(n_below, 1)
     above = above / np.maximum(n_above, 1)
     own = logs[start] - np.maximum(below, above)
-    sparser = np.where(sides[0] <= sides[1], 1.0, -1.0)[places] * (below - above)
+    sparser = np.where(one <= other, 1.0, -1.0) * (below - above)
     is_clear = own >= max(_ABOVE_SIDES * spread, np.log(_LEAST_FACTOR))
-    places = places[has_both & is_clear & (sparser <= _SPARSER * spread)]
-    return places[np.argmin(edge[places])] if len(places) else None
+    return start[has_both & is_clear & (sparser <= _SPARSER * spread)]
 
 
-def _is_clear(part, place, logs, sides):
+def _is_clear(counts, place, logs):
     """Whether the edge at `place` is longer by far than those on both sides of it.
 
-    Arguments are those of `_small_cluster`.
+    `counts` and `logs` are those of a part.
     """
-    if min(sides[0][place], sides[1][place]) < LEAST_CLUSTER:
-        return False
-    start = place + 1
-    stop = start + part.counts[start]
-    below = logs[start + 1 : stop]
-    above = np.concatenate([logs[1:start], logs[stop:]])
+    stop = place + counts[place]
+    below = logs[place + 1 : stop]
+    above = np.concatenate([logs[:place], logs[stop:]])
     for side in (below, above):
         side = side[~np.isnan(side)]
         if not len(side):
             return False
-        excess = logs[start] - side.mean()
+        excess = logs[place] - side.mean()
         if excess < max(_ABOVE_SIDES * side.std(), np.log(_LEAST_FACTOR)):
             return False
     return True
 
 
-def _sides(values, part):
-    """Return the sums of values below each edge of a part, and of the other side."""
-    sums = np.concatenate([[0.0], np.cumsum(values[part.samples])])
-    start = np.arange(1, len(part.samples))
-    below = sums[start + part.counts[1:]] - sums[start]
+def _sides(sums, counts, places):
+    """Return the sums below edges at some places of a part, and of the other side."""
+    below = sums[places + counts[places]] - sums[places]
     return below, sums[-1] - below
 
 
@@ -321,48 +370,55 @@ def rooted(edges):
     itself included, and the edge from each to its parent; the first has none, -1.
     """
     n_samples = len(edges) + 1
-    # Arrays are made by one function of NumPy, since numba compiles each that is used.
-    starts = np.empty(n_samples + 1, dtype=np.int64)
-    counts = np.empty(n_samples, dtype=np.int64)
-    starts[n_samples] = 0
+    # Of the edges at each sample: their number, and the exclusive or of the edges and
+    # of the samples at their other ends, which is the last one when one is left.
+    degrees = np.empty(n_samples, dtype=np.int32)
+    links = np.empty(n_samples, dtype=np.int32)
+    ends = np.empty(n_samples, dtype=np.int32)
+    below = np.empty(n_samples, dtype=np.int32)
     for i in range(n_samples):
-        starts[i] = 0
-        counts[i] = 1
-    for e in range(len(edges)):
-        starts[edges[e, 0]] += 1
-        starts[edges[e, 1]] += 1
-    for i in range(n_samples):
-        starts[i + 1] += starts[i]
-    incident = np.empty(2 * len(edges), dtype=np.int64)
+        degrees[i] = 0
+        links[i] = 0
+        ends[i] = 0
+        below[i] = 1
     for e in range(len(edges)):
         for side in range(2):
-            starts[edges[e, side]] -= 1
-            incident[starts[edges[e, side]]] = e
+            i = edges[e, side]
+            degrees[i] += 1
+            links[i] ^= e
+            ends[i] ^= edges[e, 1 - side]
+    degrees[0] = 0  # so that the root is never taken for a leaf
+    # Leaves are removed, each before the sample above it.
+    removed = np.empty(n_samples, dtype=np.int32)
+    n_removed = 0
+    for first in range(n_samples):
+        i = first
+        while i <= first and degrees[i] == 1:
+            above = ends[i]
+            removed[n_removed] = i
+            n_removed += 1
+            degrees[i] = 0
+            degrees[above] -= 1
+            links[above] ^= links[i]
+            ends[above] ^= i
+            below[above] += below[i]
+            i = above
     preorder = np.empty(n_samples, dtype=np.int64)
-    preorder[0] = 0
+    counts = np.empty(n_samples, dtype=np.int64)
     edge = np.empty(n_samples, dtype=np.int64)
+    preorder[0] = 0
+    counts[0] = n_samples
     edge[0] = -1
-    parent = np.empty(n_samples, dtype=np.int64)
-    # Edges to follow, and the positions that they are followed from.
-    waiting = np.empty(n_samples, dtype=np.int64)
-    origins = np.empty(n_samples, dtype=np.int64)
-    n_waiting = 0
-    for position in range(n_samples):
-        if position:
-            n_waiting -= 1
-            followed = waiting[n_waiting]
-            parent[position] = origins[n_waiting]
-            above = preorder[parent[position]]
-            edge[position] = followed
-            preorder[position] = edges[followed, 0] + edges[followed, 1] - above
-        sample = preorder[position]
-        for at in range(starts[sample], starts[sample + 1]):
-            if incident[at] != edge[position]:
-                waiting[n_waiting] = incident[at]
-                origins[n_waiting] = position
-                n_waiting += 1
-    for position in range(n_samples - 1, 0, -1):
-        counts[parent[position]] += counts[position]
+    following = degrees  # the next free position below each sample
+    following[0] = 1
+    for at in range(n_removed - 1, -1, -1):
+        i = removed[at]
+        position = following[ends[i]]
+        following[ends[i]] = position + below[i]
+        following[i] = position + 1
+        preorder[position] = i
+        counts[position] = below[i]
+        edge[position] = links[i]
     return preorder, counts, edge
 
 
