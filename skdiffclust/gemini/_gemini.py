@@ -360,8 +360,8 @@ class GEMINI(BaseGEMINI):
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples. A sample of weight 2 counts as two equal samples, but
-            its known label and links count once.
+            Weights of the samples. A sample of weight 2 counts as two equal samples,
+            but its known label and links count once.
         affinity : array-like of shape (n_samples, n_samples), default=None
             Kernel (objective "mmd") or distances (objective "wasserstein") between the
             samples, to be used instead of `kernel` or `metric`. The model is still a

@@ -346,8 +346,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples. A sample of weight 2 counts as two equal samples, but
-            its known label and links count once.
+            Weights of the samples. A sample of weight 2 counts as two equal samples,
+            but its known label and links count once.
         affinity : array-like of shape (n_samples, n_samples), default=None
             Kernel or distances between the samples; see :meth:`GEMINI.fit`.
         partial_labels : array-like of shape (n_samples,), default=None
