@@ -317,19 +317,14 @@ class SpanningForestEmbedding(
             falls at `max_iter`, by a fifth in ten epochs.
         """
         check_checkpoint("SpanningForestEmbedding.fit", checkpoint, resume)
-        self._check_torch()
-        X = self._check_rows(X, reset=True)
-        y = None if y is None else check_target(y, X.shape[0])
-        known = known_constraints(X.shape[0], y, must_link, cannot_link)
-        n_clusters = check_number_of_clusters(self.n_clusters, y, known)
-        device = resolve_device(self.device, type(self).__name__)
-        rng = check_random_state(self.random_state)
-        batches = self._batches(
-            X, known, has_labels=y is not None, n_clusters=n_clusters
+        X, y, batches, device = self._check_data(
+            X, y, must_link, cannot_link, reset=True
         )
+        rng = check_random_state(self.random_state)
         trainer = self._trainer(X, batches, rng, device, resume=self.warm_start)
         if checkpoint is not None:
-            checkpoint = trainer.checkpoint(checkpoint, vars(known), resume=resume)
+            known = vars(batches.constraints)
+            checkpoint = trainer.checkpoint(checkpoint, known, resume=resume)
         training = Training(
             self,
             X,
@@ -372,21 +367,15 @@ class SpanningForestEmbedding(
         ValueError
             As for `fit`.
         """
-        self._check_torch()
         begins = not hasattr(self, "n_iter_")
-        X = self._check_rows(X, reset=begins)
-        y = None if y is None else check_target(y, X.shape[0])
-        known = known_constraints(X.shape[0], y, must_link, cannot_link)
-        n_clusters = check_number_of_clusters(self.n_clusters, y, known)
-        device = resolve_device(self.device, type(self).__name__)
+        X, y, batches, device = self._check_data(
+            X, y, must_link, cannot_link, reset=begins
+        )
         if begins or not isinstance(self.random_state, Integral):
             rng = check_random_state(self.random_state)
         else:
             # An integer gives different noise at every call, but the same in every run.
             rng = np.random.RandomState([self.random_state % 2**32, self.n_iter_])
-        batches = self._batches(
-            X, known, has_labels=y is not None, n_clusters=n_clusters
-        )
         trainer = self._trainer(X, batches, rng, device, resume=not begins)
         loop = EpochLoop(
             type(self).__name__,
@@ -476,13 +465,19 @@ class SpanningForestEmbedding(
             refuse_underflow(rows, X.dtype)
         return X
 
-    def _batches(self, X, known, *, has_labels, n_clusters):
-        """Return the generator of batches."""
-        links = None if has_labels else link_pairs(known)
+    def _check_data(self, X, y, must_link, cannot_link, *, reset):
+        """Return X and y checked, the generator of batches and the device."""
+        self._check_torch()
+        X = self._check_rows(X, reset=reset)
+        y = None if y is None else check_target(y, X.shape[0])
+        known = known_constraints(X.shape[0], y, must_link, cannot_link)
+        n_clusters = check_number_of_clusters(self.n_clusters, y, known)
+        device = resolve_device(self.device, type(self).__name__)
+        links = link_pairs(known) if y is None else None
         batches = InformedBatches(known, links, n_clusters)
         if self.n_neighbors is not None and len(batches.others):
             batches.neighbors = neighbors_of(X, self.n_neighbors)
-        return batches
+        return X, y, batches, device
 
     def _check_torch(self):
         """Refuse what needs torch where it is not installed."""

@@ -56,13 +56,6 @@ class Noise:
 
         return quantile_table(self.kind)
 
-    @property
-    def range(self):
-        """Smallest and largest value of the noise of a pair."""
-        from skdiffclust.forests._perturbed._noise import noise_range
-
-        return noise_range(self.kind)
-
     def draws(self, relation, first):
         """Return what the kernels take to draw the samples from `first` on."""
         return (
@@ -141,7 +134,9 @@ def _floor(relation, lowest, noise):
     In it, all edges of the forest without noise, the lightest of which is `lowest`, are
     above this.
     """
-    low, high = noise.range
+    from skdiffclust.forests._perturbed._noise import noise_range
+
+    low, high = noise_range(noise.kind)
     return lowest - noise.scale * (high - low) - 1e-12 * relation.largest
 
 

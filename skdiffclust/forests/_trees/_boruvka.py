@@ -256,7 +256,7 @@ def _grow(tree, norm, near, core, vertices, n_threads):
         np.full(2 * n_leaves, _MIXED, dtype=np.int32),
     )
     sizes = np.bincount(rows.component)
-    edges = []
+    ends = []
     lengths = []
     while len(sizes) > 1:
         best = np.full(len(sizes), np.inf)
@@ -265,14 +265,12 @@ def _grow(tree, norm, near, core, vertices, n_threads):
         _fill_inner_nodes(rows.uniform, _common)
         asked = (tree, norm, rows, best, largest)
         run_chunks(search_leaves, n_leaves, asked, n_threads)
-        taken, numbers = merge_components(tree.order, rows, best, largest)
-        edges.append(tree.order[np.column_stack([taken, rows.other[taken]])])
+        taken, sizes = merge_components(tree.order, rows, best, largest)
+        ends.append((taken, rows.other[taken]))
         lengths.append(rows.length[taken])
-        rows.component[:] = numbers[rows.component]
-        sizes = np.bincount(rows.component)
-    if not edges:
+    if not ends:
         return np.empty((0, 2), dtype=np.int64), np.empty(0)
-    first, second = np.concatenate(edges).T
+    first, second = tree.order[np.concatenate(ends, axis=1)]
     # Sorting rows of two would take ten times as long.
     edges = np.column_stack([np.minimum(first, second), np.maximum(first, second)])
     return edges, np.concatenate(lengths)
@@ -449,8 +447,8 @@ def search_leaves(first, last, tree, norm, rows, best, largest):
 def merge_components(order, rows, best, largest):
     """Join every component but the largest along its first outgoing edge.
 
-    Returns the positions (m,) whose edges are taken, and new numbers (n_components,) of
-    the components.
+    Numbers the components anew. Returns the positions (m,) whose edges are taken, and
+    how many rows the new components have.
     """
     component = rows.component
     length = rows.length
@@ -482,7 +480,12 @@ def merge_components(order, rows, best, largest):
             union(parents, sizes, one, two)
             taken[n_taken] = i
             n_taken += 1
-    return taken[:n_taken], number_components(parents)[0]
+    numbers, n_left = number_components(parents)
+    rows_of = np.zeros(n_left, dtype=np.int64)
+    for i in range(len(component)):
+        component[i] = numbers[component[i]]
+        rows_of[component[i]] += 1
+    return taken[:n_taken], rows_of
 
 
 @inner

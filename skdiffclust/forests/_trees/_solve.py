@@ -37,17 +37,9 @@ def spanning_edges(lengths, rows=None, nodes=None, *, algorithm="auto", n_jobs=N
         lengths = lengths.take(rows)
     vertices = np.arange(len(rows))
     if nodes is not everyone:
-        vertices = _numbered(nodes[rows])
+        vertices = np.unique(nodes[rows], return_inverse=True)[1]
     edges, found = solve(lengths, vertices)
     return (edges if rows is everyone else rows[edges]), found
-
-
-def _numbered(ids):
-    """Ids (n,) from 0 up, as kernels count vertices; given are integers of a range."""
-    ids = ids - ids.min(initial=0)
-    is_used = np.zeros(ids.max(initial=-1) + 1, dtype=bool)
-    is_used[ids] = True
-    return (np.cumsum(is_used) - 1)[ids]
 
 
 def _solver(lengths, n_rows, algorithm, n_jobs, is_whole):
