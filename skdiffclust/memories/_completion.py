@@ -26,11 +26,14 @@ _FLOOR = 1e-6  # added to variances of standardised features
 CONCENTRATIONS = (5.0, 10.0, 20.0, 40.0, 80.0)
 _HELD_OUT = (0.1, 0.25)  # least and largest share of seen entries hidden to choose
 _HELD_OUT_ENTRIES = 200  # number of them, between these shares
+_LARGEST_ERROR = 5.0  # of a hidden entry, in standard deviations: larger ones count so
 _JUDGED = 500  # samples in which they are hidden, at most
 _FEW = 8  # values of a feature of which none is far, if there are fewer
 _LEFT_OUT = 0.002  # share of the values at each end, or one, beyond which a few are far
 _EXTREME = 0.02  # share of the values at each end, or one, that are extreme
-_APART = 20.0  # multiple of the range of the others by which extreme values are far
+_APART = 20.0  # multiple of the range of the others beyond which extremes are far
+_LONGEST_TAIL = 100.0  # the same multiple, beyond which far values are no tail
+_BEYOND = (0.5, 1.0)  # multiples of the range of others beyond which values are far
 _LARGEST_TIE = 0.1  # share of equal values that count as extreme
 _CHANCE = 0.02  # level at which far values go with extremes by chance
 _EXPLAINED = 0.5  # least share of a far value that other values explain
@@ -86,72 +89,85 @@ class Choice(NamedTuple):
 def far_values(X):
     """Return the least and largest values (2, d) of features that are not far.
 
-    They are outside the range of the other seen values of X (n, d), but for one or two
-    in 1000 at each end, by half of it, or outside the range of the central 96 % by 20
-    times it. Infinite for features with fewer than 8 values.
-    """
-    ordered = np.sort(X, axis=0)
-    count = np.count_nonzero(~np.isnan(X), axis=0)
-    low, high = _ends(ordered, count, _LEFT_OUT)
-    half = 0.5 * (high - low)
-    near = np.stack([low - half, high + half])
-    low, high = _ends(ordered, count, _EXTREME)
-    # Where nearly all values are equal, the others are what the feature has.
-    width = np.where(high > low, _APART * (high - low), np.inf)
-    near[0] = np.maximum(near[0], low - width)
-    near[1] = np.minimum(near[1], high + width)
-    near[:, count < _FEW] = [[-np.inf], [np.inf]]
-    return _with_tails(X, near, low, high)
-
-
-def _ends(ordered, count, share):
-    """Return the ends (d,) of features but for a share at each end, and but one.
-
-    `ordered` (n, d) is sorted, with the `count` (d,) of seen values first.
-    """
-    few = np.maximum(1, (share * count).astype(np.int64))
-    few = np.minimum(few, (count - 1) // 2)
-    columns = np.arange(len(count))
-    return ordered[few, columns], ordered[count - 1 - few, columns]
-
-
-def _with_tails(X, near, low, high):
-    """Return the limits `near` (2, d) with the tails of features within them.
-
-    A tail are far values whose samples X (n, d) are extreme in another feature, too,
-    more often than by chance: beyond its `low` or `high` (d,). Ranks decide, so that it
-    does not matter how far wrong values are. The limit is moved outwards only.
+    A value is far outside the range of the other seen values of X (n, d), but for one
+    or two in 1000 at each end, by half of it, or outside the range of the central 96 %
+    by 20 times it. Since several far values widen these ranges, a value outside the
+    range of those that are not far, by all of it, is far, too. Infinite for features
+    with fewer than 8 values.
     """
     n_features = X.shape[1]
-    is_far = np.hstack([X < near[0], X > near[1]])
+    # Lower limits are upper ones of the values with the other sign.
+    both = np.hstack([-X, X])
+    limit, _ = _limits(both, _BEYOND[0])
+    is_far = both > limit
+    is_far |= np.roll(is_far, n_features, axis=1)
+    again, end = _limits(np.where(is_far, np.nan, both), _BEYOND[1])
+    limit = _with_tails(both, np.minimum(limit, again), end)
+    return np.stack([-limit[:n_features], limit[n_features:]])
+
+
+def _limits(both, multiple):
+    """Return upper limits (2 d,), and the upper ends of the central 96 %."""
+    most = _ends(both, _LEFT_OUT)
+    limit = most + multiple * _ranges(most)
+    end = _ends(both, _EXTREME)
+    limit = np.minimum(limit, end + _APART * _ranges(end, where_none=np.inf))
+    limit[np.count_nonzero(~np.isnan(both), axis=0) < _FEW] = np.inf
+    return limit, end
+
+
+def _ends(both, share):
+    """Return the upper ends (2 d,) but for a share of the values, and but one."""
+    count = np.count_nonzero(~np.isnan(both), axis=0)
+    few = np.maximum(1, (share * count).astype(np.int64))
+    few = np.minimum(few, (count - 1) // 2)
+    return np.sort(both, axis=0)[count - 1 - few, np.arange(len(count))]
+
+
+def _ranges(end, where_none=0.0):
+    """Return ranges (2 d,) from upper ends of features and of their negatives.
+
+    Where nearly all values are equal, the others are what the feature has.
+    """
+    ranges = end + np.roll(end, len(end) // 2)
+    return np.where(ranges > 0, ranges, where_none)
+
+
+def _with_tails(both, limit, end):
+    """Return the upper limits (2 d,) with the tails of features within them.
+
+    A tail are far values whose samples `both` (n, 2 d) are extreme in another feature,
+    too, more often than by chance: beyond its `end` (2 d,). Ranks decide, so that it
+    does not matter how far wrong values are. The limit is moved outwards only, by at
+    most 100 times the range of the central 96 %.
+    """
+    is_far = both > limit
     tails = np.flatnonzero(is_far.any(axis=0))
     if not len(tails):
-        return near
+        return limit
     far = is_far[:, tails].astype(np.float64)
-    seen = np.tile(~np.isnan(X), 2).astype(np.float64)
-    extreme = np.hstack([X <= low, X >= high])
+    seen = (~np.isnan(both)).astype(np.float64)
+    extreme = both >= end
     is_tied = extreme.sum(axis=0) > _LARGEST_TIE * seen.sum(axis=0)
-    extreme[:, is_tied] = np.hstack([X < low, X > high])[:, is_tied]
+    extreme[:, is_tied] = (both > end)[:, is_tied]
     extreme = extreme.astype(np.float64)
     share = np.maximum(extreme.sum(axis=0) / seen.sum(axis=0), _EXTREME)
     n_seen = (far.T @ seen).astype(np.int64)
     chance = bdtrc(far.T @ extreme - 1.0, n_seen, share)
-    itself = (tails % n_features)[:, None] == np.arange(2 * n_features) % n_features
-    goes_with = (2 * n_features * chance < _CHANCE) & ~itself
+    columns = np.arange(len(end))
+    itself = (tails[:, None] - columns) % (len(end) // 2) == 0
+    goes_with = (len(end) * chance < _CHANCE) & ~itself
     partners = goes_with.T.astype(np.float64)
     is_tail = (far > 0) & (2.0 * extreme @ partners > seen @ partners)
-    near = near.copy()
-    for tail in np.flatnonzero(is_tail.sum(axis=0) > 1):
-        side, feature = divmod(tails[tail], n_features)
-        values = np.sort(X[is_tail[:, tail], feature])
-        # As elsewhere, half of the range beyond all values but one.
-        if side:
-            limit = values[-2] + 0.5 * (values[-2] - low[feature])
-        else:
-            limit = values[1] - 0.5 * (high[feature] - values[1])
-        further = max if side else min
-        near[side, feature] = further(near[side, feature], limit)
-    return near
+    longest = end + _LONGEST_TAIL * _ranges(end, where_none=np.inf)
+    limit = limit.copy()
+    for tail, column in zip(tails, is_tail.T, strict=True):
+        if column.sum() > 1:
+            # As elsewhere, half of the range beyond all values but one.
+            value = np.sort(both[column, tail])[-2]
+            beyond = value + 0.5 * (value + np.roll(end, len(end) // 2)[tail])
+            limit[tail] = max(limit[tail], min(beyond, longest[tail]))
+    return limit
 
 
 def wrong_values(X, Z, near, center, precision):
@@ -314,7 +330,9 @@ def _choose(Z, seen, choices, seed):
             )
         precision = _precision(normal, recalled[beta], choice, rows)
         found = _complete(Z_shown[rows], shown[rows], recalled[beta], precision, choice)
-        errors.append(float(np.square(found - Z[rows])[hidden[rows]].mean()))
+        squares = np.square(found - Z[rows])[hidden[rows]]
+        # So that no single entry decides.
+        errors.append(float(np.minimum(squares, _LARGEST_ERROR**2).mean()))
     best = int(np.argmin(errors))
     return choices[best], errors[best]
 

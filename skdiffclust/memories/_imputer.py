@@ -18,6 +18,7 @@ from skdiffclust._compat import (
 )
 from skdiffclust._history import keep_state_on_error
 from skdiffclust._validation import refuse_silent_conversion
+from skdiffclust._warnings import warn
 from skdiffclust.memories._completion import fit_completer
 
 
@@ -40,19 +41,22 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
         samples. With 0 all memories have the same weight, which leaves the linear
         regression. "auto" hides a tenth of the observed values, up to a quarter of few,
         of at most 500 samples, and selects the best of 0 and 5, 10, 20, 40 and 80 over
-        the total variance.
+        the total variance. Errors above five standard deviations count as five.
     linear_correction : bool or "auto", default="auto"
         Whether to correct imputed values by a linear regression on the residuals of the
         observed features. "auto" decides on the same hidden values.
     far_values : {"missing", "observed"}, default="missing"
         Whether a value that is far from the others of its feature is taken as missing,
         in `fit` and where other values of its sample are imputed; `transform` returns
-        it unchanged. Far is outside the range of the others, but for one or 2 in 1000
-        at each end, by more than half of that range, or outside the central 96 % by
-        more than 20 times their range. A far value is observed nevertheless if a
-        regression on the other values of its sample explains half of its distance from
-        the mean, if all values of the sample are far, or if the samples that are far
-        in the feature are extreme in another one, too, more often than by chance.
+        it unchanged. A value is far if it is outside the range of the others, but for
+        one or 2 in 1000 at each end, by more than half of that range, or outside the
+        central 96 % by more than 20 times their range; several far values widen these
+        ranges, so that a value is far, too, if it is outside the range of those that
+        are not by more than all of that range. A far value is observed nevertheless if
+        a regression on the other values of its sample explains half of its distance
+        from the mean, if all values of the sample are far, or if the samples that are
+        far in the feature are extreme in another one, too, more often than by chance
+        (and the value is within 100 times the range of the central 96 %).
     min_value, max_value : float or array-like of shape (n_features,), default=None
         Least and largest imputed value. None is the range of the values of the feature
         that are not taken as missing.
@@ -69,7 +73,7 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
         that had missing values in `fit`.
     keep_empty_features : bool, default=False
         Whether to keep features without any observed value in `fit`, as zeros. By
-        default they are dropped.
+        default they are dropped, with a warning.
     random_state : int, RandomState instance or None, default=None
         Determines the subset of memories and the values that are hidden.
 
@@ -194,6 +198,13 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
         if self.add_indicator:
             self.indicator_ = MissingIndicator(error_on_new=False).fit(X)
         self._is_kept = ~np.isnan(X).all(axis=0)
+        if not (self.keep_empty_features or self._is_kept.all()):
+            names = getattr(self, "feature_names_in_", np.arange(X.shape[1]))
+            warn(
+                "AssociativeImputer drops features without any observed value: "
+                f"{names[~self._is_kept]}. Set keep_empty_features=True to keep them, "
+                "as zeros."
+            )
         self._valid = self._valid_values(X)
         self._completer = None
         self.inverse_temperature_ = 0.0

@@ -158,7 +158,12 @@ def test_conventions_of_imputers(global_random_seed):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Skipping features without any observed")
             expected = theirs.fit_transform(scaling)
-        found = ours.fit_transform(scaling)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = ours.fit_transform(scaling)
+        assert ["['empty']" in str(one.message) for one in caught] == [True] * (
+            not keep
+        )
         assert list(found.columns) == list(expected.columns)
         flags = [name for name in found.columns if name.startswith("missing")]
         assert flags
@@ -296,6 +301,28 @@ def test_one_value_of_a_hundred_in_another_unit(global_random_seed):
     assert error(kept, X, wrong) > 3 * clean
 
 
+def test_far_values_do_not_hide_smaller_ones(global_random_seed):
+    # 30 and -50 are far only from the values that remain without the others.
+    X, shown = correlated(global_random_seed, n=600)
+    clean = error(AssociativeImputer(random_state=0), X, shown)
+    wrong = shown.copy()
+    rows = np.flatnonzero(~np.isnan(shown[:, 1]))[:6]
+    wrong[rows, 1] = [2000.0, 1500.0, 900.0, 30.0, -50.0, -1000.0]
+    assert error(AssociativeImputer(random_state=0), X, wrong) < 1.1 * clean
+
+
+def test_large_values_in_another_unit_are_no_tail(global_random_seed):
+    # The samples are extreme in a feature that is nearly a copy, too.
+    rng = np.random.RandomState(global_random_seed)
+    X = rng.randn(600, 4)
+    X[:, 1] = X[:, 0] + 0.1 * rng.randn(600)
+    shown = with_gaps(X, 0.15, global_random_seed)
+    wrong = shown.copy()
+    wrong[np.argsort(np.where(np.isnan(shown), -9, shown)[:, 0])[-6:], 0] *= 1000
+    clean = error(AssociativeImputer(random_state=0), X, shown)
+    assert error(AssociativeImputer(random_state=0), X, wrong) < 1.3 * clean
+
+
 def test_far_values_that_others_confirm_are_observed(global_random_seed):
     # A rare event, which changes two features by as much.
     rng = np.random.RandomState(global_random_seed)
@@ -365,7 +392,8 @@ def test_odd_data(global_random_seed):
     rows = curve(20)
     np.testing.assert_array_equal(AssociativeImputer().fit_transform(rows), rows)
     nothing = np.full((4, 2), np.nan)
-    assert AssociativeImputer().fit_transform(nothing).shape == (4, 0)
+    with pytest.warns(UserWarning, match=r"\[0 1\]. Set keep_empty_features=True"):
+        assert AssociativeImputer().fit_transform(nothing).shape == (4, 0)
     # Units whose squares underflow.
     shown = with_gaps(rows, seed=global_random_seed)
     found = AssociativeImputer(**options).fit_transform(shown)
