@@ -432,13 +432,19 @@ def _is_in_order(D):
 
 def _check_sparse(D, name):
     """Return sparse D (n, n) as a symmetric csr_array without diagonal."""
-    summed = D.tocoo().tocsr().tocoo()  # adds up repeated entries, keeps stored zeros
-    off_diagonal = summed.row != summed.col
-    values = summed.data[off_diagonal]
+    directed = sp.csr_array(D)
+    if not directed.has_canonical_format:  # repeated entries are added up
+        directed = directed.copy()
+        directed.sum_duplicates()
+    rows = np.repeat(np.arange(len(directed.indptr) - 1), np.diff(directed.indptr))
+    off_diagonal = rows != directed.indices
+    if not off_diagonal.all():  # other stored zeros are edges
+        ends = rows[off_diagonal], directed.indices[off_diagonal]
+        values = directed.data[off_diagonal]
+        directed = sp.csr_array((values, ends), shape=directed.shape)
+    values = directed.data
     refuse_nonfinite(values, name)
-    graph, difference = symmetric_union(
-        summed.row[off_diagonal], summed.col[off_diagonal], values, D.shape[0]
-    )
+    graph, difference = _symmetrised(directed)
     largest = np.abs(values).max(initial=0.0)
     _warn_asymmetric(difference, largest, name)
     return graph
@@ -473,13 +479,25 @@ def symmetric_union(rows, columns, values, n):
     ends = rows.astype(np.int64), columns.astype(np.int64)
     directed = sp.coo_array((values, ends), shape=(n, n)).tocsr()
     directed.sort_indices()
+    return _symmetrised(directed)
+
+
+def _symmetrised(directed):
+    """Return what `symmetric_union` does, of a canonical csr_array (n, n)."""
     mirrored = directed.T.tocsr()
     if np.array_equal(directed.indptr, mirrored.indptr) and np.array_equal(
         directed.indices, mirrored.indices
     ):  # nothing has to be sorted
         difference = np.abs(directed.data - mirrored.data).max(initial=0.0)
-        directed.data = 0.5 * directed.data + 0.5 * mirrored.data
-        return directed, float(difference)
+        mirrored.data = 0.5 * directed.data + 0.5 * mirrored.data
+        # Kernels are compiled for one type of indices.
+        mirrored.indices = mirrored.indices.astype(np.int64, copy=False)
+        mirrored.indptr = mirrored.indptr.astype(np.int64, copy=False)
+        return mirrored, float(difference)
+    listed = directed.tocoo()
+    n = directed.shape[0]
+    values = listed.data
+    ends = listed.row.astype(np.int64), listed.col.astype(np.int64)
     ends = np.concatenate(ends), np.concatenate(ends[::-1])
 
     def union(there, back):
