@@ -33,8 +33,8 @@ def codes_of(encoder, Z, *, in_blocks=False):
         )
     if not np.isfinite(codes).all():
         raise ValueError(
-            "The 'encoder' parameter of DeepClAM must give finite codes. Got NaN or "
-            "infinity instead. Rescale X, or check the module."
+            "The 'encoder' parameter of DeepClAM must return finite codes. Got NaN "
+            "or infinity instead. Rescale X, or check the module."
         )
     refuse_overflow([codes], codes.dtype)
     return codes

@@ -9,6 +9,7 @@ seen features.
 """
 
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -233,14 +234,13 @@ def fit_completer(
         wrong = wrong_values(X, (X - mean) / scale, near, center, precision)
         shown = np.where(wrong, np.nan, X)
     mean, scale, Z, seen = _standardised(shown, kept)
-    best = None
+    fits = []
     for ridge in RIDGES if linear_correction else RIDGES[:1]:
         normal = _fit_normal(Z, seen, ridge)
         choices = _choices(normal, ridge, inverse_temperature, linear_correction)
         choice, error = _choose(Z, seen, choices, seed)
-        if best is None or error < best[0]:
-            best = error, choice, normal
-    _, choice, normal = best
+        fits.append((error, choice, normal))
+    _, choice, normal = min(fits, key=itemgetter(0))
     memories, center, covariance = normal
     rows = np.arange(len(Z))
     recalled = _recall(Z, seen, memories, center, choice.inverse_temperature, rows)

@@ -56,10 +56,9 @@ class DeepClAM(
     An autoencoder is trained to reconstruct samples from which some features are
     hidden, clusters of any shape are found among its codes, and encoder, decoder and
     one memory for each cluster are then trained so that the decoder reconstructs
-    samples from codes that were attracted by the memories. It is suitable for images,
-    spectra and other samples of many related features, if there are at least about a
-    thousand; for tables of features that differ in kind, compare :class:`ClAM` first.
-    It needs torch.
+    samples from codes that were attracted by the memories. It is suitable for at least
+    about a thousand images, spectra or other samples of many related features; for
+    tables whose features differ in kind, try :class:`ClAM` first. It needs torch.
 
     Parameters
     ----------
@@ -81,23 +80,25 @@ class DeepClAM(
     n_steps : int, default=3
         Steps of the dynamics, the paper's T.
     step_size : float, default=1.0
-        The paper's dt/τ times ``2 n_steps``, in (0, 2). With 1 the steps cover about 40
-        % of the way to a memory: at its end, a code would only contain the cluster.
+        The paper's dt/τ times ``2 n_steps``, in (0, 2). With 1 the steps cover about
+        40 % of the way to a memory: a code that reached it would only contain the
+        cluster.
     mask_probability : float, default=0.15
         Probability with which a feature of a sample is hidden, at most 0.5.
     max_iter : int, default=200
         Largest number of epochs, of which at most half are pretraining.
     batch_size : int, default=256
-        Largest number of samples of a batch. An epoch has at least 8 batches, if these
-        have 16 samples or more.
+        Largest number of samples of a batch. Batches are smaller, but not below 16
+        samples, if an epoch would have fewer than 8 of them.
     learning_rate : float, default=1e-3
         Step size of Adam.
     tol : float, default=1e-3
         Pretraining ends when ten epochs have not decreased the loss by this share, and
-        training when at most this share of the samples changes its cluster.
+        training when at most this share of the samples change clusters from one round
+        to the next.
     n_init : int, default=10
-        Number of restarts of the clustering of codes, by k-means among the coordinates
-        of 300 memories. The networks are trained once.
+        Number of restarts of the k-means that merges 300 memories into clusters. The
+        networks are trained once.
     device : str, default="auto"
         Device of the training. "auto" is CUDA if it is available, else the CPU.
     random_state : int, RandomState instance or None, default=None
@@ -238,10 +239,10 @@ class DeepClAM(
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each sample in the loss, in the memories and in the scale of X.
         checkpoint : path-like or None, default=None
-            Folder that each epoch is written to; created if it does not exist.
+            Folder in which each epoch is stored; created if it does not exist.
         resume : bool, default=False
-            Continue from the checkpoint, if there is one; bit for bit what the fit
-            would have been without the interruption, for an integer `random_state`.
+            Whether to continue from the checkpoint, if there is one. The result is that
+            of an uninterrupted fit, bit for bit, if `random_state` is an integer.
 
         Returns
         -------
@@ -435,7 +436,7 @@ class DeepClAM(
         return self._encoded(X)
 
     def inverse_transform(self, X):
-        """Return the samples that the decoder makes of codes.
+        """Decode codes to samples.
 
         Parameters
         ----------
@@ -456,9 +457,9 @@ class DeepClAM(
     def score(self, X, y=None, sample_weight=None):
         """Return the simplified silhouette of the codes among the memories.
 
-        As :meth:`ClAM.score`, in the space of the codes. It can choose the number of
-        clusters, but codes of other networks are in other spaces: it does not compare
-        encoders.
+        As :meth:`ClAM.score`, in the space of the codes. It can be used to choose the
+        number of clusters, but not to compare encoders, whose codes are in different
+        spaces.
 
         Parameters
         ----------

@@ -165,19 +165,16 @@ class Fit:
         )
         return memories[0]
 
-    def _rows(self, chosen):
-        """Return samples in training units."""
-        return self._scaling.transform(self._X[chosen])
-
     def iterate(self, loop, attributes):
         """Train until the loop ends; record the best restart of every epoch."""
         n_batches = -(-self._X.shape[0] // self._batch_size)
+        rows = _Transformed(self._X, self._scaling)
         is_guarded = self._is_guarded and self._converged is not None
         n_starts = len(self.descent.memories)
         for epoch in loop:
             descent = self.descent
             losses = descent.epoch(
-                self._rows, self._weight, self._batch_size, self._random_state
+                rows, self._weight, self._batch_size, self._random_state
             )
             if epoch + 1 in _RACE:
                 kept = ceil(_RACE[epoch + 1] * n_starts)

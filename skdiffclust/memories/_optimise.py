@@ -68,9 +68,7 @@ def mask_groups(n_rows, n_features, mask_probability, random_state):
 class Descent:
     """Memories (r, k, d) and log weights (r, k), trained by Adam.
 
-    `rows` is a function of sample numbers that returns samples in training units, so
-    that X is never copied as a whole. `complete` is `completion_with_gradient` or its
-    twin on another device.
+    `complete` is `completion_with_gradient` or its twin on another device.
     """
 
     def __init__(
@@ -103,9 +101,10 @@ class Descent:
         ]
 
     def epoch(self, rows, weight, batch_size, random_state):
-        """Train for one epoch on samples 0 to n - 1; return the loss (r,) per entry.
+        """Train for one epoch on samples (n, d); return the loss (r,) per entry.
 
-        `weight` (n,) has a mean of about one.
+        `rows` are in training units, transformed when they are indexed, so that X is
+        never copied as a whole. `weight` (n,) has a mean of about one.
         """
         loss = np.zeros(len(self.memories))
         n_scored = 0.0
@@ -115,7 +114,7 @@ class Descent:
                 continue
             shares = weight[chosen]
             # Rounding is far below the noise of a batch; decisions are in double.
-            Z = rows(chosen).astype(np.float32)
+            Z = rows[chosen].astype(np.float32)
             found, order = self._completed(Z, shares, random_state)
             gradient = np.empty_like(self.memories)
             gradient[:, :, order] = found.gradient
