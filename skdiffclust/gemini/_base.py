@@ -1,6 +1,10 @@
 """What GEMINI and SparseGEMINI share: checks, the problem, labels, and prediction."""
 
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
 from numbers import Integral, Real
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
@@ -49,6 +53,7 @@ from skdiffclust.gemini._starts import (
     family_of_cells,
     family_of_labels,
     initial_cells,
+    labels_in,
     rows_to_start,
     sharp_factor,
     silhouette_of_means,
@@ -81,6 +86,14 @@ def has_features(estimator):
 _MANY_SAMPLES = 20_000
 # The parameter that an affinity replaces, and its default, by kind of relation.
 _AFFINITIES = {"kernel": ("kernel", "linear"), "distance": ("metric", "euclidean")}
+
+
+class Starts(NamedTuple):
+    """Initial models: `n_trained` and, if `has_sharp`, a last one that is sharp."""
+
+    n_trained: int
+    has_sharp: bool
+    models: Iterator
 
 
 class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
@@ -408,8 +421,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             gamma = self._scaled_gamma(units, X.shape[1])
             relation = self._relation(rows, X, units, gamma)
         mode = self._mode()
-        is_plain = constraints is None and not isinstance(rows, SparseRows)
-        is_fused = self.objective == "mmd" and is_plain
+        is_fused = self.objective == "mmd" and not isinstance(rows, SparseRows)
         l2, inner_l2 = units.l2_of(self.l2)
         return Problem(
             rows,
@@ -444,15 +456,14 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         return isinstance(self.model, str) and self.model == "mlp"
 
     def _starts(self, problem, kind, rng):
-        """Yield `_n_starts` initial models and a last one, which is sharp.
+        """Return the Starts of a problem.
 
-        The first one is soft and made from the cells of k-means, the others are random.
-        The sharp one is made from the same cells. Without features, or with too few
-        hidden units, all are random.
+        The first model is soft and made from the cells of k-means, the others are
+        random, and a last one is sharp and made from the same cells. Without features,
+        or with too few hidden units, all are random.
         """
-        n_features = problem.X.shape[1]
         n_clusters = self._n_clusters
-        sizes = self._layer_sizes(n_features)
+        sizes = self._layer_sizes(problem.X.shape[1])
         dtype = problem.X.dtype
         numbered = problem.on_numbers() if kind == "free" else problem
         n_distinct = int(numbered.X.max()) + 1 if kind == "free" else None
@@ -461,46 +472,57 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             return new_model(kind, n_distinct, sizes, rng, dtype)
 
         template = new()
-        family = None
-        if self._has_cells(kind, sizes):
-            linear = hasattr(problem.relation, "features") and self.kernel == "linear"
-            mode = self._mode() if linear else None
-            rows = rows_to_start(problem, n_clusters)
-            cells = initial_cells(problem, rows, n_clusters, mode, rng)
-            some = numbered if rows is None else numbered.take(rows)
-            if kind == "free":
-                labels = (problem.X @ cells[0] + cells[1]).argmax(axis=1)
-                family = family_of_labels(labels, numbered.X, n_clusters, dtype)
-            else:
-                family = family_of_cells(kind, *cells, template)
+        n_trained = self._n_trained(problem)
+        if not self._has_cells(kind, sizes):
+            others = (new() for _ in range(n_trained - 1))
+            return Starts(n_trained, False, chain([template], others))
+        mode = self._mode() if self._is_linear(problem) else None
+        rows = rows_to_start(problem, n_clusters)
+        cells = initial_cells(problem, rows, n_clusters, mode, rng)
+        labels = labels_in(problem.X, cells)
+        if self._is_final(problem, kind, labels):
+            n_trained = 0
+            # A few evaluations are not worth the compilation of loops.
+            numbered = replace(numbered, is_fused=False)
+        some = numbered if rows is None else numbered.take(rows)
+        if kind == "free":
+            family = family_of_labels(labels, numbered.X, n_clusters, dtype)
+        else:
+            family = family_of_cells(kind, *cells, template)
 
-        for number in range(self._n_starts(problem, kind)):
-            if number:
-                yield new()
-            else:
-                yield template if family is None else family(soft_factor(family, some))
-        if family is not None:
+        def models():
+            for number in range(n_trained):
+                yield new() if number else family(soft_factor(family, some))
             # The more samples, the closer are some to the border of two clusters.
             factor = len(problem.X) / len(some.X)
             yield family(factor * sharp_factor(family, some))
 
-    def _n_starts(self, problem, kind):
-        """Return how many initial models are trained beside the partition of k-means.
+        return Starts(n_trained, True, models())
 
-        Of many samples, the first. None if no softer assignments are better: the MMD of
-        a linear model and kernel grows with the sharpness of the best partition, and
-        nothing else counts.
+    def _is_linear(self, problem):
+        """Return whether the kernel of a problem is the linear one, of features."""
+        is_named = isinstance(self.kernel, str) and self.kernel == "linear"
+        return is_named and hasattr(problem.relation, "features")
+
+    def _n_trained(self, problem):
+        """Return how many initial models are trained: of many samples, the first."""
+        is_whole = self._batch(len(problem.X)) >= len(problem.X)
+        is_large = np.count_nonzero(problem.row_weights) > _MANY_SAMPLES
+        is_one = is_large and is_whole and problem.constraints is None
+        return 1 if is_one else self.n_init
+
+    def _is_final(self, problem, kind, labels):
+        """Return whether no softer assignments are better than labels (n,) of k-means.
+
+        The MMD of a linear model and kernel grows with the sharpness of the best
+        partition, and nothing else counts if it satisfies all links.
         """
         is_whole = self._batch(len(problem.X)) >= len(problem.X)
-        if kind == "free" or problem.constraints is not None or not is_whole:
-            return self.n_init
-        is_named = isinstance(self.kernel, str) and self.kernel == "linear"
-        is_linear = kind == "linear" and is_named
-        is_linear &= hasattr(problem.relation, "features")
-        if is_linear and not problem.l2 and self._has_cells(kind, []):
-            return 0
-        is_large = np.count_nonzero(problem.row_weights) > _MANY_SAMPLES
-        return 1 if is_large else self.n_init
+        is_plain = kind == "linear" and self._is_linear(problem) and not problem.l2
+        if not (is_plain and is_whole):
+            return False
+        links = problem.constraints
+        return links is None or not any(broken_links(labels, links))
 
     def _identity(self, problem, options=None):
         """Return what identifies a problem and the parameters, for a checkpoint.

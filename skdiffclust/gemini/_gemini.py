@@ -228,12 +228,13 @@ class GEMINI(BaseGEMINI):
     as the objective grows, and then clusters of the best partition are relocated one at
     a time if this increases the objective, in order to escape local optima. Since the
     objective of a linear model then grows with the sharpness of the best partition, no
-    restarts are trained unless there are links, batches or `l2`, and the partition is
-    the result: `max_iter`, `learning_rate`, `tol` and `n_init` have no effect.
+    restarts are trained unless there are batches, `l2`, or links that the partition
+    does not satisfy, and the partition is the result: `max_iter`, `learning_rate`,
+    `tol` and `n_init` have no effect.
     Otherwise, the first restart starts from a softened version of the partition,
     because the gradient vanishes at a hard one, and the others from random weights. A
     perceptron can start from a partition if each hidden layer has at least two units
-    per cluster; otherwise, and with ``model="free"``, all restarts are random.
+    per cluster; otherwise, and without features, all restarts are random.
     With more than 1000 samples, or 50 per cluster if these are more, partitions are
     searched on this many samples, and only the best one is improved on all of them,
     unless links are passed. With more than 20000 samples, if ``batch_size=None`` and no
@@ -423,20 +424,16 @@ class GEMINI(BaseGEMINI):
             return self
         units = problem.units
         gamma = self._gamma_attribute(units, X.shape[1])
-        # Alone, a hard partition is the result: a few evaluations are not worth the
-        # compilation of loops.
-        is_final = self._n_starts(problem, self.model) == 0
+        starts = self._starts(problem, self.model, rng)
+        n_starts = starts.n_trained + starts.has_sharp
+        is_final = not starts.n_trained
         if is_final:
             problem = replace(problem, is_fused=False)
-        starts = self._starts(problem, self.model, rng)
-        sizes = self._layer_sizes(X.shape[1])
-        n_starts = self._n_starts(problem, self.model)
-        n_starts += self._has_cells(self.model, sizes)
         if self.model == "free":
             problem = problem.on_numbers()
 
         training = Training(self, X, y, **self._training_params(), n_init=n_starts)
-        for loop, model in zip(training, starts, strict=False):
+        for loop, model in zip(training, starts.models, strict=False):
             train_model(
                 model,
                 problem,
@@ -475,8 +472,7 @@ class GEMINI(BaseGEMINI):
         has_gained = best.best_loss < first - self.tol * abs(first)
         # The last run, unless a callback ended the fit, is that of a hard partition.
         is_sharp = best is training.loops[-1] and len(training.loops) == n_starts
-        has_cells = self._has_cells(self.model, sizes)
-        self.start_kept_ = bool(has_cells and is_sharp and not has_gained)
+        self.start_kept_ = starts.has_sharp and is_sharp and not has_gained
         self.n_iter_ = training.best.n_iter
         self.history_ = units.history(training.best.history)
         training.finish()

@@ -622,9 +622,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         batch_size = self._batch(len(problem.X))
         attributes, logits = self._views(problem, X, means)
         trained = []
-        for model, loop in zip(
-            self._starts(problem, self._kind(), rng), loops, strict=False
-        ):
+        starts = self._starts(problem, self._kind(), rng)
+        for model, loop in zip(starts.models, loops, strict=False):
             train_model(
                 model,
                 problem,
@@ -648,8 +647,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         start = softened(best, problem)
         if self._kind() == "skip" or self._tolerance(len(problem.X)) is None:
             # Steps that are trained continue from the training.
-            n_starts = self._n_starts(problem, self._kind())
-            losses = [loop.best_loss for loop in training.loops[:n_starts]]
+            losses = [loop.best_loss for loop in training.loops[: starts.n_trained]]
             start = trained[int(np.argmin(losses))]
             own = start.forward(problem.X)[0].argmax(axis=1)
             start = matched(start, own, found.argmax(axis=1))

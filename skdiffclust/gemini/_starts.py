@@ -150,10 +150,10 @@ def ascend(X, row_weights, labels, n_clusters, mode, tolerance=1e-12):
     convex in the assignments and never decreases. O(n d k) per iteration.
     """
     cells = voronoi(X, row_weights, labels, n_clusters)
-    value, *_ = _response(X, row_weights, _labels_in(X, cells), n_clusters, mode)
+    value, *_ = _response(X, row_weights, labels_in(X, cells), n_clusters, mode)
     _, *response = _response(X, row_weights, labels, n_clusters, mode)
     for _ in range(MAX_ITER):
-        labels = _labels_in(X, response)
+        labels = labels_in(X, response)
         new, *following = _response(X, row_weights, labels, n_clusters, mode)
         if not new > value * (1 + tolerance):
             break
@@ -163,7 +163,7 @@ def ascend(X, row_weights, labels, n_clusters, mode, tolerance=1e-12):
     return value, *cells
 
 
-def _labels_in(X, cells):
+def labels_in(X, cells):
     """Return the labels (n,) of X (n, d) in cells of weights (d, k) and biases (k,)."""
     weights, biases = (array.astype(X.dtype, copy=False) for array in cells)
     return (X @ weights + biases).argmax(axis=1)
@@ -180,7 +180,7 @@ def swap(X, row_weights, cells, n_clusters, mode, random_state):
     squares = squared_norms(X)
     order = order_of(X, random_state)
     value, *best = cells
-    labels = _labels_in(X, best)
+    labels = labels_in(X, best)
     n_stalled = 0
     n_samples, n_features = X.shape
     work = n_samples * n_clusters * (n_features + _OVERHEAD)
@@ -195,13 +195,13 @@ def swap(X, row_weights, cells, n_clusters, mode, random_state):
         moved = random_state.randint(n_clusters)
         means[:, moved] = dense_rows(X, [row])[0]
         offsets[moved] = -squares[row] / 2
-        trial = _labels_in(X, (means, offsets))
+        trial = labels_in(X, (means, offsets))
         new, *cells = ascend(X, row_weights, trial, n_clusters, mode, TOLERANCE)
         n_stalled += 1
         if new > value * (1 + _GAIN):
             value = new
             best = cells
-            labels = _labels_in(X, best)
+            labels = labels_in(X, best)
             n_stalled = 0
         if n_stalled == 5 * n_clusters:
             break
@@ -435,7 +435,7 @@ def best_cells(problem, partitions, n_clusters, linear_mode, random_state):
 def cells_of_all(problem, cells, n_clusters, linear_mode):
     """Return cells for all samples of a problem from those found on some of them."""
     X = problem.X
-    labels = _labels_in(X, cells)
+    labels = labels_in(X, cells)
     if linear_mode is None:
         return voronoi(X, problem.row_weights, labels, n_clusters)
     return ascend(X, problem.row_weights, labels, n_clusters, linear_mode)[1:]

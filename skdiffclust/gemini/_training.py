@@ -11,7 +11,7 @@ from skdiffclust._batches import mini_batches
 from skdiffclust._constraints import Constraints
 from skdiffclust._threads import small_products
 from skdiffclust.gemini._sparse_rows import numbers_of_rows
-from skdiffclust.gemini._supervision import supervision_with_gradient
+from skdiffclust.gemini._supervision import Supervision
 from skdiffclust.gemini._units import Units
 
 # With more clusters than this, matrix products are as fast as loops over clusters.
@@ -40,6 +40,11 @@ class Problem:
     units: Units = Units()
     # Device on which a perceptron is propagated by torch; None is NumPy.
     device: str | None = None
+
+    @cached_property
+    def supervision(self):
+        """The penalty for links and labels of all samples."""
+        return Supervision.of(self.constraints)
 
     @cached_property
     def on_device(self):
@@ -89,7 +94,8 @@ def loss_and_gradients(model, problem, rows=None):
     for all.
     """
     X = problem.X if rows is None else problem.X[rows]
-    if problem.is_fused and model.names == ["weights.0", "biases.0"]:
+    is_linear = model.names == ["weights.0", "biases.0"]
+    if problem.is_fused and problem.constraints is None and is_linear:
         loss, value, gradients = _fused_of_linear(model, problem, X, rows)
     elif problem.device is None:
         logits, inputs = model.forward(X)
@@ -143,18 +149,21 @@ def logits_loss(problem, logits, rows=None):
             relation.noise,
             problem.is_one_vs_one,
         )
-        return -value, value, gradient.astype(logits.dtype, copy=False)
-    assignments = softmax(logits)
-    value, gradient = problem.objective(assignments, weights, relation)
+        gradient = gradient.astype(logits.dtype, copy=False)
+    else:
+        assignments = softmax(logits)
+        value, gradient = problem.objective(assignments, weights, relation)
+        gradient = softmax_backward(assignments, -gradient)
     loss = -value
-    gradient = -gradient
     if problem.constraints is not None:
-        penalty, penalty_gradient = supervision_with_gradient(
-            assignments, problem.constraints, rows
-        )
+        supervision = problem.supervision
+        if rows is not None:
+            supervision = Supervision.of(problem.constraints, rows)
+        assignments = softmax(logits)
+        penalty, by_assignments = supervision.penalty(assignments)
         loss += _LINK_WEIGHT * penalty
-        gradient += _LINK_WEIGHT * penalty_gradient
-    return loss, value, softmax_backward(assignments, gradient)
+        gradient += softmax_backward(assignments, _LINK_WEIGHT * by_assignments)
+    return loss, value, gradient
 
 
 def _add_decay(model, gradients, problem):

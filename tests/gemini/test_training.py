@@ -8,7 +8,7 @@ from skdiffclust._constraints import as_constraints
 from skdiffclust.gemini._models import MODELS, new_model
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._relations import Matrix, make_relation
-from skdiffclust.gemini._supervision import broken_links, supervision_with_gradient
+from skdiffclust.gemini._supervision import Supervision, broken_links
 from skdiffclust.gemini._training import Problem, loss_and_gradients
 from skdiffclust.gemini._transport import transport
 
@@ -168,11 +168,9 @@ def test_float32_stays_float32(kind, name, global_random_seed):
 def test_links_that_are_met_cost_nothing():
     constraints = as_constraints(5, [0, 0, 1, -1, -1], None, [[3, 4]])
     met = np.eye(2)[[0, 0, 1, 0, 1]]
-    value, gradient = supervision_with_gradient(met, constraints)
+    value, gradient = Supervision.of(constraints).penalty(met)
     assert value == 0 and np.isfinite(gradient).all()
     assert broken_links(np.array([0, 0, 1, 0, 1]), constraints) == (0, 0)
     assert broken_links(np.array([0, 1, 1, 0, 0]), constraints) == (1, 2)
-    broken, gradient = supervision_with_gradient(
-        np.eye(2)[[0, 1, 1, 0, 0]], constraints
-    )
+    broken, gradient = Supervision.of(constraints).penalty(np.eye(2)[[0, 1, 1, 0, 0]])
     assert broken > 1 and np.isfinite(gradient).all()
