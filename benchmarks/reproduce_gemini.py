@@ -26,7 +26,6 @@ from skdiffclust.datasets import (
     make_celeux_one,
     make_celeux_two,
 )
-from skdiffclust.gemini._models import new_model
 from skdiffclust.gemini._path import choose_step
 from skdiffclust.metrics import correct_variable_rate, variable_selection_error_rate
 
@@ -45,10 +44,9 @@ def problem(scenario, seed):
 class FromRandomWeights(SparseGEMINI):
     """SparseGEMINI whose first stage starts from random weights, not from k-means."""
 
-    def _starts(self, problem, kind, rng):
-        """Yield one random model."""
-        sizes = self._layer_sizes(problem.X.shape[1])
-        yield new_model(kind, None, sizes, rng, problem.X.dtype)
+    def _has_cells(self, kind, sizes):
+        """Return that no model is made from a partition."""
+        return False
 
 
 def rates(path, step, y, informative):

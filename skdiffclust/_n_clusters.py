@@ -7,13 +7,14 @@ mode. Neither the splitting of one cluster, whatever its tails, nor that of a lo
 bent one is separated, so no reference without clusters is needed.
 
 The clusters of real tables are rarely all separated. Where the number is not clear,
-which is warned of, it may be larger: samples are nearer to their own centre, relative
-to the next one, than in a normal distribution with the same variances of the features
-or, if these are many, of the principal components, and the largest number is taken at
-which this has a peak almost as high as its highest. A number is not clear either if
-this hardly falls with more clusters, but is kept.
+which is warned of, it may be larger: the agreement of the clusters of two halves of the
+samples is multiplied with the score, which is large where samples are near to their own
+centre relative to the next one, and the largest number is taken at which the product
+has a peak almost as high as its highest. A number is not clear either, but is kept, if
+with more clusters the score is hardly less.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass
 from itertools import product
 
@@ -21,6 +22,7 @@ import numpy as np
 from scipy import linalg
 from scipy.sparse import issparse
 from scipy.spatial.distance import cdist
+from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust._assignments import simplified_silhouette
 from skdiffclust._history import warn_of_convergence
@@ -47,10 +49,11 @@ _LEAST_SIZE = 5
 _SEPARATED = 4.0
 _CLEAR = 6.0
 _CHANCE_PER_COMPONENT = 0.2
-# Height of a peak of the score, relative to the highest one, and its rise from the
-# lowest score between them. Found on wine, ctg, usps_train, movlib, letter, digits,
-# iris and segment.
-_ALMOST_AS_HIGH = 0.85
+# Divisions of the samples into halves.
+_N_DIVISIONS = 8
+# Height of a peak of stability times score, relative to the highest one, and its rise
+# from the lowest value between them. Found on every second set of bench_all.py.
+_ALMOST_AS_HIGH = 0.8
 _RISE = 0.03
 # Largest variance of a cluster along its longest axis, relative to the others.
 _LONGEST = 1.5
@@ -73,10 +76,9 @@ class ClusterCount:
         Numbers in increasing order; how much better two modes fit than one, for the two
         clusters that are least separated (log-likelihood ratio); and the mean of 1 - d1
         / d2, the distances of a sample to the two nearest centres.
-    reference : ndarray of shape (m,)
-        The score of a normal sample with the same variances, of the features if these
-        are few, else of principal components. NaN where the number is clear, which
-        needs no reference.
+    stability : ndarray of shape (m,)
+        The adjusted Rand index of the clusters of two halves of the samples, a mean
+        over eight divisions. NaN where the number is clear without it.
     labels : ndarray of shape (n,)
         Clusters of the samples that were used.
     rows : ndarray of shape (n,)
@@ -89,7 +91,7 @@ class ClusterCount:
     numbers: np.ndarray
     separation: np.ndarray
     score: np.ndarray
-    reference: np.ndarray
+    stability: np.ndarray
     labels: np.ndarray
     rows: np.ndarray
     finding: str
@@ -105,7 +107,7 @@ class ClusterCount:
             "n_clusters": self.numbers.copy(),
             "separation": self.separation.copy(),
             "score": self.score.copy(),
-            "reference": self.reference.copy(),
+            "stability": self.stability.copy(),
         }
 
     def warn_if_unclear(self, name):
@@ -123,8 +125,8 @@ def count_clusters(Z, weight, random_state, *, least=2, most=None):
 
     Among the numbers from `least` to `most`, by default the root of n and 40 at most.
     Where the largest separated number is not clear, it or a larger one is taken by the
-    peaks of the score. At most 2000 samples, which are drawn, and 32 principal
-    components of them are used.
+    peaks of the stability times the score. At most 2000 samples, which are drawn, and
+    32 principal components of them are used.
     """
     rows = rows_to_count(weight, random_state)
     X = Z[rows]
@@ -151,16 +153,11 @@ def count_clusters(Z, weight, random_state, *, least=2, most=None):
     at = len(found) - 1
     if separation.max() > _SEPARATED:
         at = int(np.argmax(separation > _SEPARATED))
-    reference = np.full(len(found), np.nan)
+    stability = np.full(len(found), np.nan)
     if _finding(found[at], separation[at]):
-        deviations = np.sqrt(weight @ np.square(X) / weight.sum())
-        normal = random_state.normal(size=X.shape) * deviations
-        scores = {
-            len(each.centers): each.score(normal, weight)
-            for each in _merging_path(normal, weight, start, random_state)
-        }
-        reference = np.array([scores.get(number, np.nan) for number in numbers])
-        at -= _last_peak((score - reference)[at::-1])
+        stable = _stability(X, weight, start, random_state)
+        stability = np.array([stable.get(number, np.nan) for number in numbers])
+        at -= _last_peak((stability * score)[at::-1])
     finding = _finding(found[at], separation[at]) or _finding_beyond(numbers, score, at)
     order = slice(None, None, -1)
     return ClusterCount(
@@ -168,7 +165,7 @@ def count_clusters(Z, weight, random_state, *, least=2, most=None):
         numbers[order],
         separation[order],
         score[order],
-        reference[order],
+        stability[order],
         found[at].labels,
         rows,
         finding,
@@ -183,9 +180,30 @@ def rows_to_count(weight, random_state):
     return rows
 
 
+def _stability(X, weight, n_most, random_state):
+    """Return how well the clusters of halves of X (n, d) agree, by their number."""
+    agreements = defaultdict(list)
+    half = len(X) // 2
+    for _ in range(_N_DIVISIONS):
+        order = random_state.permutation(len(X))
+        labels = [
+            {
+                len(each.centers): cdist(X, each.centers).argmin(axis=1)
+                for each in _merging_path(
+                    X[part], weight[part], min(n_most, half), random_state
+                )
+            }
+            for part in (order[:half], order[half:])
+        ]
+        for number in labels[0].keys() & labels[1].keys():
+            agreement = adjusted_rand_score(labels[0][number], labels[1][number])
+            agreements[number].append(agreement)
+    return {number: np.mean(values) for number, values in agreements.items()}
+
+
 def _last_peak(values):
     """Return the last peak of values (m,) that is almost as high as the highest one."""
-    values = np.nan_to_num(values, nan=-1.0)  # less than any difference of scores
+    values = np.nan_to_num(values, nan=-1.0)  # less than any product
     last = int(np.argmax(values))
     highest = lowest = values[last]
     rise = _RISE * abs(highest)
@@ -245,11 +263,13 @@ class _Clusters:
     @classmethod
     def of(cls, X, weight, labels):
         """Return the clusters of labels (n,) of X (n, d) with weights (n,)."""
-        members = np.eye(int(labels.max()) + 1)[labels] * weight[:, None]
+        n_clusters = int(labels.max()) + 1
+        members = np.eye(n_clusters)[labels] * weight[:, None]
         sizes = members.sum(axis=0)
         centers = members.T @ X / sizes[:, None]
-        gaps = X - centers[labels]
-        scatter = np.einsum("ik,ij,il->kjl", members, gaps, gaps, optimize=True)
+        gaps = (X - centers[labels]) * np.sqrt(weight)[:, None]
+        own = [gaps[labels == k] for k in range(n_clusters)]
+        scatter = np.array([rows.T @ rows for rows in own])
         return cls(labels, centers, sizes, scatter)
 
     def pairs(self):

@@ -100,6 +100,23 @@ def test_clusters_of_different_widths_are_warned_of(global_random_seed):
     assert n_clear >= 2
 
 
+def test_clusters_that_overlap_are_counted_by_their_stability(global_random_seed):
+    numbers = []
+    for draw in range(3):
+        seed = 3 * global_random_seed + draw
+        X, _ = groups(5, seed, n_each=80, distance=3.3)
+        found = count(X, seed)
+        assert not found.is_clear
+        table = found.to_dict()
+        at = list(table["n_clusters"]).index(found.best)
+        product = table["stability"] * table["score"]
+        assert product[at] >= 0.8 * product.max()
+        numbers.append(found.best)
+    assert np.median(numbers) == 5
+    clear = count(groups(5, global_random_seed)[0]).to_dict()
+    assert np.isnan(clear["stability"]).all()
+
+
 def test_scores_that_do_not_fall_beyond_a_clear_number_are_warned_of():
     # Nine clusters of the ten digits are separated.
     found = count(load_digits().data)
@@ -131,11 +148,11 @@ def test_sparse_samples_are_counted_as_dense_ones(global_random_seed):
     assert_array_equal(stored.labels, dense.labels)
 
 
-def test_sparse_samples_of_few_features_have_the_same_reference(global_random_seed):
+def test_sparse_samples_of_few_features_have_the_same_stability(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     X = rng.multivariate_normal(np.zeros(4), np.full((4, 4), 0.9) + np.eye(4) / 10, 90)
     dense, stored = count(X), count(sparse.csr_array(X))
-    assert_allclose(stored.reference, dense.reference)
+    assert_allclose(stored.stability, dense.stability)
 
 
 def test_samples_of_weight_zero_are_left_out(global_random_seed):

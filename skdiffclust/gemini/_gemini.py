@@ -193,10 +193,9 @@ class GEMINI(BaseGEMINI):
     n_clusters_curve_ : dict of ndarray
         Table of the numbers of clusters "n_clusters": the "separation" of the two
         clusters that are least separated, the "score", the mean of 1 - d1 / d2 for the
-        distances to the two nearest centres, and the "reference", the score of a
-        Gaussian sample with the same variances of the features or, if these are many,
-        of the principal components, NaN if the number is clear without it; see Notes.
-        Only available with ``n_clusters="auto"``.
+        distances to the two nearest centres, and the "stability", the adjusted Rand
+        index of the clusters of two halves of the samples, NaN if the number is clear
+        without it; see Notes. Only available with ``n_clusters="auto"``.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -262,7 +261,8 @@ class GEMINI(BaseGEMINI):
     separated: on the line between two centres, two normal distributions fit the samples
     of both clusters better than any distribution with one mode, by a log-likelihood
     above 4. Heavy tails, skewness, and the splitting of a long or bent cluster do not
-    have two modes. If that is not clear, a larger one may be chosen, by the score. A
+    have two modes. If that is not clear, a larger number may be chosen: the largest one
+    at which stability times score has a peak almost as high as its highest. A
     ConvergenceWarning is issued if the separation might be due to chance, if the
     longest axes of the clusters differ, so that they are not round or two were taken
     for one, and if the objective has other clusters. At most 2000 samples and 32

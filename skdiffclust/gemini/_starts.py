@@ -19,6 +19,7 @@ from skdiffclust.gemini._sparse_rows import (
     dense_rows,
     squared_norms,
 )
+from skdiffclust.gemini._supervision import broken_links
 from skdiffclust.gemini._training import loss_and_gradients
 
 # Runs of k-means. It does not depend on the number of samples, since a weight of two is
@@ -414,19 +415,28 @@ def best_cells(problem, partitions, n_clusters, linear_mode, random_state):
 
     `linear_mode` is "ova" or "ovo" for the MMD with a linear kernel, for which all
     partitions are improved first, and the best one by `swap`; None for all else, where
-    it is the first partition. So it is with links, which the improvement would ignore.
+    it is the first partition. With links, which the improvement ignores, it is the best
+    one that satisfies them, and the first partition if there is none.
     """
     X = problem.X
     row_weights = problem.row_weights
-    if linear_mode is None or problem.constraints is not None:
-        return voronoi(X, row_weights, partitions[0], n_clusters)
-    best = _first_best(
-        [
+    links = problem.constraints
+    improved = []
+    if linear_mode is not None:
+        improved = [
             ascend(X, row_weights, labels, n_clusters, linear_mode, TOLERANCE)
             for labels in partitions
         ]
-    )
-    if n_clusters > 1:
+    if links is not None:
+        improved = [
+            each
+            for each in improved
+            if not any(broken_links(labels_in(X, each[1:]), links))
+        ]
+    if not improved:
+        return voronoi(X, row_weights, partitions[0], n_clusters)
+    best = _first_best(improved)
+    if links is None and n_clusters > 1:
         with small_products(X.shape[0] * X.shape[1] * n_clusters):
             best = swap(X, row_weights, best, n_clusters, linear_mode, random_state)
     return best[1:]

@@ -87,9 +87,9 @@ class ClAM(
         number at which all clusters are separated: along the line between two centres,
         two modes fit the samples better than one. Where this is not clear (no more
         separated than by chance, or clusters that are not round) it warns, and may take
-        a larger number, at which samples are nearer to their own centre than those of
-        one normal cluster would be; see `n_clusters_curve_`. It never gives one cluster
-        while samples differ.
+        a larger number, at which the clusters of halves of the samples agree, and
+        samples are near to their own centre; see `n_clusters_curve_`. It never gives
+        one cluster while samples differ.
     inverse_temperature : float or "auto", default="auto"
         The paper's β, in units of one over the squared distance (over the distance for
         "manhattan"). "auto" is 60 over the total variance of X: the unit of X has no
@@ -155,8 +155,9 @@ class ClAM(
         With ``n_clusters="auto"``, by number: "n_clusters", the "separation", how much
         better two modes fit than one for the two clusters that are least separated
         (log-likelihood ratio), the "score", the mean over samples of one minus the
-        ratio of the distances to the nearest two centres, and its "reference", that of
-        one normal cluster (NaN where the number is clear without it).
+        ratio of the distances to the nearest two centres, and the "stability", the
+        adjusted Rand index of the clusters of two halves of the samples (NaN where the
+        number is clear without it).
     inertia_ : float
         Sum over samples of the squared distance to the memory of their cluster (of the
         distance, with "cosine" and "manhattan").

@@ -230,6 +230,34 @@ def test_of_many_samples_one_restart_is_trained(monkeypatch):
 
 
 @pytest.mark.parametrize("mode", ["ova", "ovo"])
+def test_links_that_a_partition_satisfies_need_no_training(mode, global_random_seed):
+    X, _ = make_blobs(200, 4, centers=4, cluster_std=3, random_state=global_random_seed)
+    gemini = GEMINI(4, mode=mode, random_state=0)
+    free = clone(gemini).fit(X)
+    pairs = np.random.RandomState(global_random_seed).randint(200, size=(6, 2))
+    first, second = pairs[pairs[:, 0] != pairs[:, 1]].T
+    joined = free.labels_[first] == free.labels_[second]
+    links = {
+        "must_link": np.column_stack([first, second])[joined],
+        "cannot_link": np.column_stack([first, second])[~joined],
+    }
+    trained = clone(gemini).set_params(l2=1e-12, max_iter=300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        linked = clone(gemini).fit(X, **links)
+        trained.fit(X, **links)
+    assert_array_equal(linked.labels_[first] == linked.labels_[second], joined)
+    if linked.start_kept_ and linked.n_iter_ == 1:
+        assert objective_of(linked, X) >= (1 - 1e-6) * objective_of(trained, X)
+    # Links between clusters are broken by the partition.
+    X, y = make_blobs(120, centers=4, cluster_std=0.5, random_state=global_random_seed)
+    one, other = np.flatnonzero(y == 0)[0], np.flatnonzero(y == 1)[0]
+    gemini.set_params(n_init=1, max_iter=20)
+    with pytest.warns(ConvergenceWarning, match="GEMINI separates 1 groups"):
+        assert gemini.fit(X, must_link=[[one, other]]).n_iter_ > 1
+
+
+@pytest.mark.parametrize("mode", ["ova", "ovo"])
 def test_partitions_of_many_samples_are_searched_on_some(mode, monkeypatch):
     X, y = make_blobs(600, n_features=5, centers=6, cluster_std=1.5, random_state=0)
     sizes = []
