@@ -472,16 +472,16 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             return new_model(kind, n_distinct, sizes, rng, dtype)
 
         template = new()
-        n_trained = self._n_trained(problem)
         if not self._has_cells(kind, sizes):
+            n_trained = self._n_trained(problem, kind, None)
             others = (new() for _ in range(n_trained - 1))
             return Starts(n_trained, False, chain([template], others))
         mode = self._mode() if self._is_linear(problem) else None
         rows = rows_to_start(problem, n_clusters)
         cells = initial_cells(problem, rows, n_clusters, mode, rng)
         labels = labels_in(problem.X, cells)
-        if self._is_final(problem, kind, labels):
-            n_trained = 0
+        n_trained = self._n_trained(problem, kind, labels)
+        if not n_trained:
             # A few evaluations are not worth the compilation of loops.
             numbered = replace(numbered, is_fused=False)
         some = numbered if rows is None else numbered.take(rows)
@@ -504,25 +504,21 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         is_named = isinstance(self.kernel, str) and self.kernel == "linear"
         return is_named and hasattr(problem.relation, "features")
 
-    def _n_trained(self, problem):
-        """Return how many initial models are trained: of many samples, the first."""
-        is_whole = self._batch(len(problem.X)) >= len(problem.X)
-        is_large = np.count_nonzero(problem.row_weights) > _MANY_SAMPLES
-        is_one = is_large and is_whole and problem.constraints is None
-        return 1 if is_one else self.n_init
+    def _n_trained(self, problem, kind, labels):
+        """Return how many initial models are trained beside labels (n,) of k-means.
 
-    def _is_final(self, problem, kind, labels):
-        """Return whether no softer assignments are better than labels (n,) of k-means.
-
-        The MMD of a linear model and kernel grows with the sharpness of the best
-        partition, and nothing else counts if it satisfies all links.
+        Of many samples, the first. None if no softer assignments are better: the MMD of
+        a linear model and kernel grows with the sharpness of the best partition, and
+        nothing else counts if it satisfies all links.
         """
+        links = problem.constraints
         is_whole = self._batch(len(problem.X)) >= len(problem.X)
         is_plain = kind == "linear" and self._is_linear(problem) and not problem.l2
-        if not (is_plain and is_whole):
-            return False
-        links = problem.constraints
-        return links is None or not any(broken_links(labels, links))
+        if is_plain and is_whole:
+            if links is None or not any(broken_links(labels, links)):
+                return 0
+        is_large = np.count_nonzero(problem.row_weights) > _MANY_SAMPLES
+        return 1 if is_large and is_whole and links is None else self.n_init
 
     def _identity(self, problem, options=None):
         """Return what identifies a problem and the parameters, for a checkpoint.

@@ -376,10 +376,10 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             are not satisfied, the loss diverges, or training has not converged after
             `max_iter` epochs.
         """
-        links = (partial_labels, must_link, cannot_link)
         X, row_weights, means = self._check_rows(X, sample_weight)
         affinity = self._check_affinity(affinity, X)
-        problem, constraints = self._prepare(X, row_weights, means, links, affinity)
+        constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
+        problem = self._problem(X, row_weights, means, constraints, affinity)
         self._affinity_given = affinity is not None
         training = Training(self, X, y, n_init=None, **self._training_params())
         loops = iter(training)
@@ -397,7 +397,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         step = problem.units.step(step, self._kind())
         step = replace(step, alpha=float(self.alpha))
         self._publish(step, problem, means)
-        self._warn(step, constraints, problem.X)
+        self._warn(step, problem)
         self._warn_of_certificates(np.array([step.kkt]))
         self.history_ = problem.units.history(history)
         vars(self).pop("feature_importances_", None)
@@ -501,10 +501,10 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             "refine": refine,
         }
         _check_path(options, keep_threshold, checkpoint, resume)
-        links = partial_labels, must_link, cannot_link
         X, row_weights, means = self._check_rows(X, sample_weight)
         affinity = self._check_affinity(affinity, X)
-        problem, constraints = self._prepare(X, row_weights, means, links, affinity)
+        constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
+        problem = self._problem(X, row_weights, means, constraints, affinity)
         self._affinity_given = affinity is not None
         training = Training(self, X, y, n_init=None, **self._training_params())
         steps, first = self._walk(
@@ -523,7 +523,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             some_rows(row_weights),
         )
         self._publish(steps[path.chosen], problem, means)
-        self._warn(steps[path.chosen], constraints, problem.X)
+        self._warn(steps[path.chosen], problem)
         self._warn_of_certificates(path.kkts)
         self.feature_importances_ = path.leaving_alphas()
         vars(self).pop("history_", None)
@@ -609,12 +609,6 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
                 "a matrix instead. Set dynamic=False, or leave it out."
             )
         return super()._check_affinity(affinity, X)
-
-    def _prepare(self, X, row_weights, means, links, affinity=None):
-        """Return the Problem for validated samples X (n, d), and the constraints."""
-        constraints = as_constraints(X.shape[0], *links)
-        problem = self._problem(X, row_weights, means, constraints, affinity)
-        return problem, constraints
 
     def _first_stage(self, problem, training, loops, X, means):
         """Train without penalty; return the Walk from there and its first Step."""
@@ -771,15 +765,19 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         for name, value in attributes.items():
             setattr(self, name, value)
 
-    def _warn(self, step, constraints, X):
+    def _warn(self, step, problem):
         """Warn of empty clusters, of links that are not satisfied, and of no features.
 
-        With one cluster, or samples X (n, d) that are all equal, none can be selected.
+        With one cluster, or samples that are all equal, none can be selected.
         """
         report_clusters(
-            "SparseGEMINI", step.labels, self._n_clusters, self._mode(), constraints
+            "SparseGEMINI",
+            step.labels,
+            self._n_clusters,
+            self._mode(),
+            problem.constraints,
         )
-        could_be_in = self._n_clusters > 1 and not have_equal_columns(X)
+        could_be_in = self._n_clusters > 1 and not have_equal_columns(problem.X)
         if could_be_in and not step.support.any():
             warn_of_convergence(
                 f"SparseGEMINI selects no feature at alpha={step.alpha:.4g}. Lower "

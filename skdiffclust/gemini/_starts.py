@@ -421,12 +421,10 @@ def best_cells(problem, partitions, n_clusters, linear_mode, random_state):
     X = problem.X
     row_weights = problem.row_weights
     links = problem.constraints
-    improved = []
-    if linear_mode is not None:
-        improved = [
-            ascend(X, row_weights, labels, n_clusters, linear_mode, TOLERANCE)
-            for labels in partitions
-        ]
+    improved = [
+        ascend(X, row_weights, labels, n_clusters, linear_mode, TOLERANCE)
+        for labels in (partitions if linear_mode else [])
+    ]
     if links is not None:
         improved = [
             each

@@ -38,7 +38,7 @@ def rows(seed=0, n=60, d=8):
 def task_of(X, params=(), links=(None, None, None)):
     """Return the Problem of SparseGEMINI on X."""
     sparse = SparseGEMINI(3, **dict(params))
-    return sparse._prepare(*sparse._check_rows(X, None), links)[0]
+    return sparse._problem(*sparse._check_rows(X, None), as_constraints(len(X), *links))
 
 
 def solved(task, penalty, seed=0, max_iter=2000):
@@ -282,7 +282,7 @@ def test_a_perceptron_is_trained_until_its_certificate_is_met():
     path = sparse.path(X, min_features=5, alpha_multiplier=1.3)
     assert np.isnan(path.kkts[0]) and (path.kkts[1:] <= 0.05).all()
     # By the definition, on the scaled features.
-    problem, _ = sparse._prepare(*sparse._check_rows(X, None), (None, None, None))
+    problem = sparse._problem(*sparse._check_rows(X, None), None)
     units = problem.units
     step = path.steps[3]
     model = MODELS["skip"].from_arrays(expand("skip", step.weights, step.support, 25))

@@ -70,7 +70,7 @@ def test_fit_meets_the_optimality_conditions_of_the_group_lasso(
         3, mode="ovo", alpha=0.3, groups=groups, random_state=global_random_seed
     )
     sparse.fit(X)
-    task, _ = sparse._prepare(*sparse._check_rows(X, None), (None, None, None))
+    task = sparse._problem(*sparse._check_rows(X, None), None)
     # Features and objective are divided by a number each, and are given back so.
     scale, value = task.units.features, task.units.objective
     W, b = sparse.coefs_[0], sparse.intercepts_[0]
