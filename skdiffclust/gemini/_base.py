@@ -199,12 +199,14 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         labels = self._logits(X).argmax(axis=1)
         X = self._validate(X, reset=False)
         relation = self._check_affinity(affinity, X)
+        points = centered(X, self.means_)
         is_kernel = OBJECTIVES[self.objective].relation == "kernel"
-        if relation is None:
-            points, relation = self._relation_to_score(X)
-        elif not is_kernel:
+        if relation is None and is_kernel:
+            gamma = getattr(self, "gamma_", None)
+            relation = self._relation(points, X, Units(), gamma)
+        elif relation is not None and not is_kernel:
             relation = Matrix(-np.square(relation.matrix) / 2)
-        if is_kernel or affinity is not None:
+        if relation is not None:
             points = relation.coordinates()
         return silhouette_of_means(points, labels)
 
@@ -237,19 +239,6 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
     def _mode(self):
         """Return "ova" or "ovo"."""
         return mode_for(OBJECTIVES[self.objective].relation, self.mode)
-
-    def _relation_to_score(self, X):
-        """Return samples X (n, d) centred, in Units, and their relation."""
-        weights = np.full(X.shape[0], 1 / X.shape[0], X.dtype)
-        degree = self._degree()
-        rows = centered(X, self.means_)
-        units = Units()
-        if degree is not None and not self._scales_gamma():
-            # Transport solvers work best in this range.
-            units = Units.of_rows(rows, weights, degree)
-            rows /= X.dtype.type(units.features)
-        relation = self._relation(rows, X, units, getattr(self, "gamma_", None))
-        return rows, relation
 
     def _relation(self, rows, X, units, gamma=None):
         """Return the relation between samples X (n, d).

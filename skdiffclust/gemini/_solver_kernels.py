@@ -67,41 +67,28 @@ def quasi_newton(gradient, moves, changes, n_pairs):
     Of the rings `moves` and `changes` (m, p), of differences of points and gradients,
     the last min(n_pairs, m) were written; those without curvature are left out.
     """
-    capacity, size = moves.shape
-    direction = np.empty(size)
-    for j in range(size):
-        direction[j] = -gradient[j]
+    capacity = len(moves)
     used = min(n_pairs, capacity)
+    direction = -gradient
     factors = np.zeros(used)
-    curvatures = np.zeros(used)
     scale = 0.0
     for age in range(used):
         i = (n_pairs - 1 - age) % capacity
-        product = 0.0
-        for j in range(size):
-            curvatures[age] += moves[i, j] * changes[i, j]
-            product += moves[i, j] * direction[j]
-        if curvatures[age] <= 0:
+        curvature = (moves[i] * changes[i]).sum()
+        if curvature <= 0:
             continue
-        factors[age] = product / curvatures[age]
-        square = 0.0
-        for j in range(size):
-            direction[j] -= factors[age] * changes[i, j]
-            square += changes[i, j] ** 2
+        factors[age] = (moves[i] * direction).sum() / curvature
+        direction -= factors[age] * changes[i]
         if scale == 0:
-            scale = curvatures[age] / square
+            scale = curvature / np.square(changes[i]).sum()
     if scale > 0:
-        for j in range(size):
-            direction[j] *= scale
+        direction *= scale
     for age in range(used - 1, -1, -1):
-        if curvatures[age] <= 0:
-            continue
         i = (n_pairs - 1 - age) % capacity
-        product = 0.0
-        for j in range(size):
-            product += changes[i, j] * direction[j]
-        for j in range(size):
-            direction[j] += (factors[age] - product / curvatures[age]) * moves[i, j]
+        curvature = (moves[i] * changes[i]).sum()
+        if curvature > 0:
+            product = (changes[i] * direction).sum()
+            direction += (factors[age] - product / curvature) * moves[i]
     return direction
 
 
