@@ -417,7 +417,13 @@ class GEMINI(BaseGEMINI):
             self.n_clusters_curve_ = count.to_dict()
             self._set_n_clusters(count.best)
             count.warn_if_unclear("GEMINI")
-        problem = self._prepare(X, row_weights, means, constraints, affinity)
+        if self.__sklearn_tags__().input_tags.pairwise and self.model != "free":
+            raise ValueError(
+                "The 'model' parameter of GEMINI must be 'free' for a precomputed "
+                f"relation, where samples have no features. Got {self.model!r} "
+                "instead. Pass features as X, and the matrix as fit(X, affinity=...)."
+            )
+        problem = self._problem(X, row_weights, means, constraints, affinity)
         self._affinity_given = affinity is not None
         if callable(self.model):
             self._fit_module(X, y, problem, means, rng)
@@ -599,17 +605,6 @@ class GEMINI(BaseGEMINI):
         self.n_iter_ = training.best.n_iter
         self.history_ = problem.units.history(training.best.history)
         training.finish()
-
-    def _prepare(self, X, row_weights, means, constraints, affinity):
-        """Return the Problem for samples X, or for X as the matrix between samples."""
-        pairwise = self.__sklearn_tags__().input_tags.pairwise
-        if pairwise and self.model != "free":
-            raise ValueError(
-                "The 'model' parameter of GEMINI must be 'free' for a precomputed "
-                f"relation, where samples have no features. Got {self.model!r} "
-                "instead. Pass features as X, and the matrix as fit(X, affinity=...)."
-            )
-        return self._problem(X, row_weights, means, constraints, affinity)
 
     def _logits_of(self, model, X, means, problem):
         """Return the logits (n, k) of samples X as `predict` computes them."""

@@ -805,17 +805,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         return found | self._device_attribute(problem)
 
     def _groups_of_features(self, n_features):
-        """Return the groups of features, by size."""
-        return groups_by_size(self._check_groups(n_features), n_features)
-
-    def _kind(self):
-        """Return the name of the model in the registry."""
-        return "skip" if self.model == "mlp" else "linear"
-
-    def _check_groups(self, n_features):
-        """Return group ids (d,), integers or names, None for a group a feature."""
+        """Return the columns of the groups, by size; ValueError if they are invalid."""
         if self.groups is None:
-            return None
+            return groups_by_size(None, n_features)
         groups = np.asarray(self.groups)
         if groups.dtype == object and all(isinstance(name, str) for name in groups):
             groups = groups.astype(str)
@@ -826,7 +818,11 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
                 f"feature. Got shape {groups.shape} and dtype {groups.dtype} instead. "
                 "Features with the same value form a group."
             )
-        return groups
+        return groups_by_size(groups, n_features)
+
+    def _kind(self):
+        """Return the name of the model in the registry."""
+        return "skip" if self.model == "mlp" else "linear"
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -48,7 +48,7 @@ _MOST_SEARCHED = 1000
 _MOST_PER_CLUSTER = 50
 
 
-def start_partitions(points, row_weights, n_clusters, random_state, n_runs=_N_RUNS):
+def start_partitions(points, row_weights, n_clusters, random_state):
     """Return the partitions (n,) of several runs of k-means, the best one first.
 
     `points` (n, d) are centred. Those of a sparse X are not, which changes rounding
@@ -65,7 +65,7 @@ def start_partitions(points, row_weights, n_clusters, random_state, n_runs=_N_RU
         points = np.zeros((points.shape[0], 1))
     weights = np.asarray(row_weights, dtype=np.float64)
     _, costs, found = kmeans(
-        points, weights, n_clusters, n_runs, random_state, max_steps=MAX_ITER
+        points, weights, n_clusters, _N_RUNS, random_state, max_steps=MAX_ITER
     )
     labels = []
     for i in np.argsort(costs, kind="stable"):
