@@ -431,10 +431,9 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             tree = _with_leaves(tree, kept, *leaves)
         linkage = linkage_matrix(plain.edges, plain.lengths)
         sizes = None
-        radii = core_radii(linkage, weights)
         if self.cut_rule == "size_weighted":
             _refuse_negative(tree.lengths)
-            sizes = core_sizes(radii, linkage, weights)
+            sizes = core_sizes(core_radii(linkage, weights), linkage, weights)
         tree = _hold_samples(tree, weights)
         is_cut, scores, min_size = self._cut(
             tree, self.n_clusters, self.distance_threshold, sizes, weights
@@ -471,7 +470,6 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         self._tree = tree
         self._forest_lengths = forest.lengths
         self._sizes = sizes
-        self._radii = radii
         self._weights = weights
         self._fit_X = None if is_given else X
         self._kept = kept
@@ -630,7 +628,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         labels = _labels(_Forest.of_cut(tree, is_cut), self._weights)[0]
         is_noise = np.zeros(len(labels), dtype=bool)
         if max_outlier_score is not None:
-            scores = outlier_scores(self._radii, labels, self._weights)
+            radii = core_radii(self.linkage_, self._weights)
+            scores = outlier_scores(radii, labels, self._weights)
             is_noise |= scores > max_outlier_score
         if min_size is not None:
             is_noise |= np.bincount(labels, self._weights)[labels] < min_size

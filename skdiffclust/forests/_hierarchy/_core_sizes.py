@@ -53,10 +53,9 @@ def _radii(linkage, sums, least):
     The longest finite length where it never does.
     """
     heights = linkage[:, 2]
-    finite = heights[np.isfinite(heights)]
+    longest = heights[np.isfinite(heights)].max(initial=0.0)
     found = np.concatenate([np.zeros(len(linkage) + 1), heights])
-    found[np.isinf(found)] = finite.max(initial=0.0)
-    return found[nodes_of(linkage, sums, least)]
+    return np.minimum(found[nodes_of(linkage, sums, least)], longest)
 
 
 def core_sizes(radii, linkage, weights=None):
