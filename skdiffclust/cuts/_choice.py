@@ -7,7 +7,7 @@ import numpy as np
 from skdiffclust._warnings import warn
 from skdiffclust.cuts._local_search import UNBOUNDED, local_search, rank
 from skdiffclust.cuts._multilevel import coarsen, merge
-from skdiffclust.cuts._ratio_cut import cut_of_labels, modularity
+from skdiffclust.cuts._ratio_cut import border_mixing, cut_of_labels, modularity
 from skdiffclust.cuts._starts import combine_parts, search_evenly
 
 # Numbers that are tried at least, one by one, and the least nodes per cluster. Beyond,
@@ -32,13 +32,21 @@ _FLAT = 1.7
 _STEEP = 4.0
 _SEPARATE = 0.05
 _LEAST_NODES = 1000
+# The number of the largest modularity is taken if it is larger, by more than this
+# relative difference of the modularity, and its border mixing shows that no uniform
+# clusters are divided: at most `_MOST_MIXING`, and `_MIXED` times that of the largest
+# numbers, the last quarter of those that were tried. Clusters of fewer nodes than
+# `_NEIGHBORHOODS` times the neighbours of a node are all border.
+_ALIKE = 0.001
+_MOST_MIXING = 0.27
+_MIXED = 0.75
+_NEIGHBORHOODS = 2.0
 # A number after which the cut increases this many times as much as before needs no
 # warning.
 _SHARP = 6.0
-# Nor does one of nearly the largest modularity, by this relative difference, whose bend
-# is this many standard deviations above the median (1.48 times the median absolute
-# deviation, as for a normal distribution).
-_ALIKE = 0.001
+# Nor does one of nearly the largest modularity, by `_ALIKE`, whose bend is this many
+# standard deviations above the median (1.48 times the median absolute deviation, as for
+# a normal distribution).
 _DISTANCE = 20.0
 _DEVIATION = 1.48
 
@@ -102,6 +110,7 @@ def _measure(nodes, level, found, bounds_of, finish):
         )
     cuts = []
     modularities = []
+    mixings = []
     for number in numbers:
         bounds = bounds_of(nodes.sizes, number)
         labels = combine_parts(nodes, number, bounds)
@@ -109,7 +118,8 @@ def _measure(nodes, level, found, bounds_of, finish):
             labels = finish(found[number], number, bounds)
         cuts.append(cut_of_labels(nodes.graph, labels, number, nodes.divisors))
         modularities.append(modularity(nodes.graph, labels, nodes.degrees))
-    return as_curve(np.array(numbers), np.array(cuts), np.array(modularities))
+        mixings.append(border_mixing(nodes.graph, labels))
+    return as_curve(*map(np.array, (numbers, cuts, modularities, mixings)))
 
 
 def lowest_cuts(cuts):
@@ -131,7 +141,7 @@ def bends_of(numbers, cuts):
     return bends
 
 
-def as_curve(numbers, cuts, modularities):
+def as_curve(numbers, cuts, modularities, mixings):
     """Return the curve, (m,) each, and its scores as the fitted attribute.
 
     The score is the bend of the lowest cuts plus the modularity, relative to the
@@ -143,31 +153,22 @@ def as_curve(numbers, cuts, modularities):
         "n_clusters": numbers,
         "normalized_cut": cuts,
         "modularity": modularities,
+        "border_mixing": mixings,
         "score": bends_of(numbers, lowest_cuts(cuts)) + relative,
     }
 
 
-def choose_n_clusters(curve, n_nodes, *, owner):
-    """Return the number of clusters of a curve of n_nodes; warn if it is not clear.
-
-    It is that of the largest score, or of nearly separate clusters.
-    """
+def choose_n_clusters(curve, graph, *, owner):
+    """Return the number of clusters of a curve of a graph; warn if it is not clear."""
     numbers = curve["n_clusters"]
     modularities = curve["modularity"]
     if len(numbers) < 3:
         chosen = int(numbers[min(1, len(numbers) - 1)])
         why = f"there are cuts into {len(numbers)} numbers of clusters only"
     else:
-        score = curve["score"]
-        best = np.flatnonzero(score >= np.nanmax(score) - _TIED)[-1]
         cuts = lowest_cuts(curve["normalized_cut"])
         costs = np.diff(cuts) / np.diff(numbers)
-        least = 1.0 / max(n_nodes, _LEAST_NODES)
-        steps = costs[1:] / np.maximum(costs[:-1], least)
-        is_separate = (cuts[1:-1] <= _SEPARATE) & (steps >= _STEEP)
-        is_separate &= modularities[1:-1] >= 0.5 * modularities.max()
-        if steps[best - 1] < _FLAT and is_separate.any():
-            best = np.flatnonzero(is_separate)[-1] + 1
+        best = _best(curve, cuts, costs, graph)
         chosen = int(numbers[best])
         before, after = costs[best - 1 : best + 1]
         bends = bends_of(numbers, cuts)[1:-1]
@@ -188,3 +189,34 @@ def choose_n_clusters(curve, n_nodes, *, owner):
         "n_clusters.",
     )
     return chosen
+
+
+def _best(curve, cuts, costs, graph):
+    """Return where in a curve of lowest cuts (m,) and costs (m - 1,) its number is.
+
+    It is that of the largest score, or of the largest modularity if that is larger and
+    its clusters are separated, or of nearly separate clusters.
+    """
+    numbers = curve["n_clusters"]
+    modularities = curve["modularity"]
+    score = curve["score"]
+    best = np.flatnonzero(score >= np.nanmax(score) - _TIED)[-1]
+
+    n_nodes = graph.shape[0]
+    n_neighbors = graph.nnz / n_nodes
+    modular = np.argmax(modularities)
+    mixing = curve["border_mixing"]
+    uniform = np.median(mixing[-max(3, len(mixing) // 4) :])
+    is_separated = mixing[modular] <= min(_MIXED * uniform, _MOST_MIXING)
+    is_separated &= n_nodes >= _NEIGHBORHOODS * n_neighbors * numbers[modular]
+    is_better = modularities[best] < (1.0 - _ALIKE) * modularities[modular]
+    if best < modular < len(numbers) - 1 and is_separated and is_better:
+        return modular
+
+    least = 1.0 / max(n_nodes, _LEAST_NODES)
+    steps = costs[1:] / np.maximum(costs[:-1], least)
+    is_separate = (cuts[1:-1] <= _SEPARATE) & (steps >= _STEEP)
+    is_separate &= modularities[1:-1] >= 0.5 * modularities.max()
+    if steps[best - 1] < _FLAT and is_separate.any():
+        return np.flatnonzero(is_separate)[-1] + 1
+    return best

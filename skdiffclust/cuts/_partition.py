@@ -185,7 +185,7 @@ def choose_number(samples, groups, settings, random_state):
         return labels if bounded is None else bounded
 
     curve = cut_curve(nodes, first, bounds_of, finish, random_state)
-    n_clusters = choose_n_clusters(curve, level.n, owner=settings.owner)
+    n_clusters = choose_n_clusters(curve, nodes.graph, owner=settings.owner)
     n_clusters = max(n_clusters, least)
     if groups.constraints is not None:
         check_feasible(groups.constraints, n_clusters)

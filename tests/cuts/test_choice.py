@@ -6,6 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.linalg import toeplitz
 from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 
@@ -25,6 +26,13 @@ def caves(n_cliques, size):
         graph[start, start + 1] = graph[start + 1, start] = 0
         graph[start, start - 1] = graph[start - 1, start] = 1
     return sp.csr_array(graph)
+
+
+def graph_of(n_nodes, n_neighbors):
+    """Return a graph in which each node is joined to as many before and after it."""
+    row = np.zeros(n_nodes)
+    row[1 : n_neighbors // 2 + 1] = 1
+    return sp.csr_array(toeplitz(row))
 
 
 @pytest.mark.parametrize("k", [3, 6, 10])
@@ -115,7 +123,7 @@ def test_scores_are_bends_and_relative_modularities():
     lowest = np.where(np.arange(10) == 1, 0.15, cuts)
     modularities = np.where(np.arange(10) == 2, 0.5, 0.4)
     numbers = np.array([1, 2, 3, 4, 5, 6, 7, 8, 10, 12])
-    curve = as_curve(numbers, cuts, modularities)
+    curve = as_curve(numbers, cuts, modularities, np.zeros(10))
     np.testing.assert_array_equal(curve["normalized_cut"], cuts)
     assert np.isnan(curve["score"][[0, -1]]).all()
     for i in range(1, 9):
@@ -123,7 +131,7 @@ def test_scores_are_bends_and_relative_modularities():
         after = (lowest[i + 1] - lowest[i]) / (numbers[i + 1] - numbers[i])
         bend = (after - before) / (lowest[i] + 0.2)
         assert curve["score"][i] == pytest.approx(bend + modularities[i] / 0.5)
-    assert choose_n_clusters(curve, 100, owner="X") == 3
+    assert choose_n_clusters(curve, graph_of(100, 50), owner="X") == 3
 
 
 @pytest.mark.parametrize(("share", "chosen"), [(0.997, 9), (0.99, 5)])
@@ -132,9 +140,9 @@ def test_of_scores_that_are_alike_the_largest_number_is_taken(share, chosen):
     modularities = np.full(15, 0.3)
     modularities[4] = 0.6
     modularities[8] = share * 0.6
-    curve = as_curve(numbers, 0.5 * (numbers - 1), modularities)
+    curve = as_curve(numbers, 0.5 * (numbers - 1), modularities, np.zeros(15))
     with pytest.warns(UserWarning, match="sees no clear number"):
-        assert choose_n_clusters(curve, 100, owner="X") == chosen
+        assert choose_n_clusters(curve, graph_of(100, 50), owner="X") == chosen
 
 
 def test_numbers_are_ever_further_apart():
@@ -174,8 +182,8 @@ def test_bend_and_modularity_decide_together(bend):
         modularities[modular - 1] = 0.6
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            curve = as_curve(numbers, cuts, modularities)
-            number = choose_n_clusters(curve, 100, owner="X")
+            curve = as_curve(numbers, cuts, modularities, np.full(15, 0.3))
+            number = choose_n_clusters(curve, graph_of(100, 10), owner="X")
         return number, len(caught)
 
     # A bend after clusters that are hardly cut decides, and needs no warning.
@@ -185,6 +193,21 @@ def test_bend_and_modularity_decide_together(bend):
     assert chosen(0.4, 0.5, 6, 0.5) == (6, 1)
     # One of the largest modularity that stands out is not warned of.
     assert chosen(0.4, 0.5, bend, 1.0) == (bend, 0)
+
+
+@pytest.mark.parametrize(
+    ("mixing", "n_neighbors", "chosen"), [(0.2, 6, 6), (0.3, 6, 3), (0.2, 20, 3)]
+)
+def test_separated_clusters_are_counted_by_the_modularity(mixing, n_neighbors, chosen):
+    numbers = np.arange(1, 16)
+    cuts = np.concatenate([[0.0], np.cumsum(np.where(numbers[1:] <= 3, 0.01, 0.2))])
+    modularities = np.where(numbers == 6, 0.6, 0.58)
+    # A third in uniform clusters, which more would divide.
+    mixings = np.where(numbers <= 6, mixing, 0.33)
+    curve = as_curve(numbers, cuts, modularities, mixings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        assert choose_n_clusters(curve, graph_of(100, n_neighbors), owner="X") == chosen
 
 
 @pytest.mark.parametrize("cut", ["ratio", "normalized"])
