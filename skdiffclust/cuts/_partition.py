@@ -44,6 +44,9 @@ _SMALL_EDGES = 1_000_000
 _STARTS = 10
 _LEAST_STARTS = 2
 _SEARCHED_EDGES = 30_000_000
+# Searches until one separates all pairs that must be, as long as all of them together
+# see at most `_SMALL_EDGES` edges.
+_ATTEMPTS = 5
 # Sizes that a message names.
 _N_NAMED = 8
 
@@ -175,14 +178,11 @@ def choose_number(samples, groups, settings, random_state):
     bounds_of = partial(size_bounds, settings)
 
     def finish(labels, n_clusters, bounds):
-        def search(bounds):
-            return local_search(level, labels, n_clusters, bounds)
-
-        labels = search(bounds)
-        bounded = None
+        labels = local_search(level, labels, n_clusters, bounds)
         if settings.min_cluster_size == "auto":
-            bounded = _without_crumbs(nodes, labels, n_clusters, bounds, search)
-        return labels if bounded is None else bounded
+            search = partial(local_search, level, labels, n_clusters)
+            labels = _without_crumbs(nodes, labels, n_clusters, bounds, search)
+        return labels
 
     curve = cut_curve(nodes, first, bounds_of, finish, random_state)
     n_clusters = choose_n_clusters(curve, nodes.graph, owner=settings.owner)
@@ -224,51 +224,66 @@ def find_partition(samples, groups, n_clusters, settings, random_state):
         first = np.unique(groups.groups, return_index=True)[1]
         points = samples.affinity.points[first]
 
+    n_edges = max(samples.graph.nnz // 2, 1)
     n_init = settings.n_init
     if n_init == "auto":
-        n_edges = max(samples.graph.nnz // 2, 1)
         n_init = int(np.clip(_SEARCHED_EDGES // n_edges, _LEAST_STARTS, _STARTS))
         n_init = max(n_init, min(_SMALL_EDGES // n_edges, _MOST_STARTS))
 
+    n_attempts = np.clip(_SMALL_EDGES // (n_edges * n_init), 1, _ATTEMPTS)
+
     def search(bounds):
-        return search_labels(
-            nodes,
-            n_clusters,
-            bounds,
-            points=points,
-            place=settings.place,
-            init=settings.init,
-            n_init=n_init,
-            random_state=random_state,
-        )
+        found = []
+        for _ in range(n_attempts):
+            labels = search_labels(
+                nodes,
+                n_clusters,
+                bounds,
+                points=points,
+                place=settings.place,
+                init=settings.init,
+                n_init=n_init,
+                random_state=random_state,
+            )
+            found.append(labels)
+            if not _n_joined(labels, nodes.apart):
+                return labels
+        return min(found, key=partial(_n_joined, pairs=nodes.apart))
 
     labels = search(bounds)
     if settings.min_cluster_size == "auto" and not are_whole:
         bounded = _without_crumbs(nodes, labels, n_clusters, bounds, search)
-        if bounded is not None:
+        if bounded is not labels:
             _warn_of_crumbs(labels, nodes.sizes, n_clusters, settings.owner)
-            labels = bounded
+        labels = bounded
     return labels[groups.groups], bounds
 
 
-def _without_crumbs(nodes, labels, n_clusters, bounds, search):
-    """Return other labels (m,) without clusters below a fifth of the mean, or None.
+def _n_joined(labels, pairs):
+    """Return how many of pairs (p, 2) of nodes have one of the labels (m,)."""
+    ends = labels[pairs]
+    return int(np.count_nonzero(ends[:, 0] == ends[:, 1]))
 
-    None if labels (m,) of nodes have no such cluster, if no others are found, or if
-    their modularity is not much larger: halves of large clusters raise it a little.
+
+def _without_crumbs(nodes, labels, n_clusters, bounds, search):
+    """Return labels (m,) of nodes without clusters below a fifth of the mean size.
+
+    They are the given ones if these have no such cluster, if `search` finds no others,
+    or if the modularity of those is not much larger: halves of large clusters raise it
+    a little.
     """
     totals = _totals(labels, nodes.sizes, n_clusters)
     least = _AUTO_SHARE * totals.mean()
     slack = 1e-9 * totals.sum()
     if totals.min() >= least - slack:
-        return None
+        return labels
     bounded = search((max(least, bounds[0]), bounds[1]))
     if _totals(bounded, nodes.sizes, n_clusters).min() < least - slack:
-        return None
+        return labels
     before, after = (
         modularity(nodes.graph, found, nodes.degrees) for found in (labels, bounded)
     )
-    return bounded if before < _CRUMBLED * after else None
+    return bounded if before < _CRUMBLED * after else labels
 
 
 def _warn_of_crumbs(labels, sizes, n_clusters, owner):
@@ -394,13 +409,13 @@ def warn_if_joined(owner, groups, labels):
     """Warn of labels (n,) that do not separate what must be separated."""
     of_groups = np.empty(groups.n_groups, dtype=np.int64)
     of_groups[groups.groups] = labels
-    ends = of_groups[groups.apart]
-    n_joined = int(np.count_nonzero(ends[:, 0] == ends[:, 1]))
+    n_joined = _n_joined(of_groups, groups.apart)
     if n_joined:
         _warn(
-            f"The labels of {owner} leave {n_joined} of {len(ends)} pairs of linked "
-            "groups together that must be separated: no partition was found that "
-            "separates them all. Use more clusters, or drop some of the cannot-links."
+            f"The labels of {owner} leave {n_joined} of {len(groups.apart)} pairs of "
+            "linked groups together that must be separated: no partition was found "
+            "that separates them all. Use more clusters, or drop some of the "
+            "cannot-links."
         )
 
 

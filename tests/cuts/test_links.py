@@ -154,6 +154,18 @@ def test_colourings_are_found_where_there_are_any(global_random_seed):
         assert not violations(labels, [], pairs)
 
 
+@pytest.mark.parametrize(("k", "n_pairs"), [(3, 150), (4, 250)])
+def test_colourings_into_equal_sizes_are_found(k, n_pairs, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    y = rng.permutation(np.arange(60) % k)
+    pairs = rng.randint(60, size=(n_pairs, 2))
+    pairs = pairs[y[pairs[:, 0]] != y[pairs[:, 1]]]
+    model = GraphCutClustering(k, min_cluster_size=1, max_imbalance=0, random_state=1)
+    labels = model.fit(rng.rand(60, 2), cannot_link=pairs).labels_
+    assert not violations(labels, [], pairs)
+    np.testing.assert_array_equal(np.bincount(labels), 60 // k)
+
+
 def test_moves_keep_apart_what_must_part(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     for _ in range(20):
