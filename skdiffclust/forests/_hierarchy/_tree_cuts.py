@@ -403,22 +403,28 @@ def rooted(edges):
             ends[above] ^= i
             below[above] += below[i]
             i = above
+    # Below each sample, the one at the longest edge comes first.
+    following = degrees
+    places = np.empty(n_samples, dtype=np.int32)
+    places[0] = 0
+    for i in range(n_samples):
+        following[i] = 1
+    for e in range(len(edges)):
+        i = edges[e, 0] if ends[edges[e, 0]] == edges[e, 1] else edges[e, 1]
+        places[i] = following[ends[i]]
+        following[ends[i]] += below[i]
     preorder = np.empty(n_samples, dtype=np.int64)
     counts = np.empty(n_samples, dtype=np.int64)
     edge = np.empty(n_samples, dtype=np.int64)
     preorder[0] = 0
     counts[0] = n_samples
     edge[0] = -1
-    following = degrees  # the next free position below each sample
-    following[0] = 1
     for at in range(n_removed - 1, -1, -1):
         i = removed[at]
-        position = following[ends[i]]
-        following[ends[i]] = position + below[i]
-        following[i] = position + 1
-        preorder[position] = i
-        counts[position] = below[i]
-        edge[position] = links[i]
+        places[i] += places[ends[i]]
+        preorder[places[i]] = i
+        counts[places[i]] = below[i]
+        edge[places[i]] = links[i]
     return preorder, counts, edge
 
 
