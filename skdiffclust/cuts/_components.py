@@ -15,24 +15,29 @@ def find_parts(graph):
     return connected_components(graph, directed=False)[1].astype(np.int64)
 
 
-def is_small(parts, sizes, n_clusters):
+def is_small(parts, sizes, n_clusters, *, joins_neighbors):
     """Whether each node (n,) is in a part too small to be a cluster.
 
     Those are parts below a tenth of the mean size of a cluster, single nodes if a
     cluster has more than two nodes on average, and pairs if it has more than four. None
-    is small if too few nodes would be left.
+    is small if too few nodes would be left. The tenth does not count in graphs of
+    nearest neighbours, in which such parts are rare, of no more parts than clusters.
 
     Parameters
     ----------
     parts : ndarray of shape (n,), int64
     sizes : ndarray of shape (n,), float64
     n_clusters : int
+    joins_neighbors : bool
+        Whether the graph is one of nearest neighbours.
     """
     n_nodes = np.bincount(parts)
     part_sizes = np.bincount(parts, sizes)
     few = n_nodes < min(2.0, len(parts) / (2.0 * n_clusters))
-    small = few | (part_sizes < _LEAST_PART * sizes.sum() / n_clusters)
-    small = small[parts]
+    least = _LEAST_PART * sizes.sum() / n_clusters
+    if joins_neighbors and len(n_nodes) <= n_clusters:
+        least = 0.0
+    small = (few | (part_sizes < least))[parts]
     if np.count_nonzero(~small) < n_clusters:
         return np.zeros(len(parts), dtype=bool)
     return small

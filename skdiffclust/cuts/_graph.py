@@ -47,12 +47,15 @@ class Samples:
     groups : ndarray of shape (n,), int64
         Groups of equal samples.
     affinity : Affinity or None
+    joins_neighbors : bool, default=False
+        Whether the graph was made of the samples, by their nearest neighbours.
     """
 
     rows: np.ndarray | sp.csr_array | None
     graph: sp.csr_array
     groups: np.ndarray
     affinity: "Affinity | None"
+    joins_neighbors: bool = False
 
 
 def read_samples(estimator, X, graph=None, *, reset=True):
@@ -72,7 +75,10 @@ def read_samples(estimator, X, graph=None, *, reset=True):
     refuse_underflow(rows)
     affinity = Affinity.of(estimator)
     if graph is None:
-        return Samples(rows, affinity.fit(rows), equal_rows(rows), affinity)
+        graph = affinity.fit(rows)
+        kind = affinity.kind
+        joins_neighbors = kind in _OF_NEIGHBORS or hasattr(kind, "fit_transform")
+        return Samples(rows, graph, equal_rows(rows), affinity, joins_neighbors)
     graph = check_graph(graph, caller=owner)
     if graph.shape[0] != rows.shape[0]:
         raise ValueError(

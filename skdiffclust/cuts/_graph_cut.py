@@ -121,22 +121,25 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         ratio-cut has clusters of single samples.
     min_cluster_size : float or "auto", default="auto"
         Smallest size of a cluster, in samples or in their total weight; below 1 only
-        weights are limited, and 1 does not limit sizes of samples. "auto": the lowest
-        cut of a real network often separates a few nodes from all others. If there are
-        clusters below a fifth of the mean size, and they are not connected components,
-        another search finds larger ones, which are returned if the modularity without
-        them is below 85 % of theirs. Smaller clusters may thus not be found; a warning
-        then gives their sizes.
+        weights are limited, and 1 does not limit sizes of samples. "auto" is 1 if the
+        graph is one of nearest neighbours that are found in X. The lowest cut of a
+        given network, however, often separates a few nodes from all others: if there
+        are clusters below a fifth of the mean size, and they are not connected
+        components, another search finds larger ones, which are returned if the
+        modularity without them is below 85 % of theirs. Smaller clusters of a network
+        may thus not be found; a warning then gives their sizes.
     max_imbalance : float, default=None
         Largest difference between the size of a cluster and the mean size, relative to
         the mean: with .3, sizes are between 70 % and 130 % of it, or are the next whole
         numbers to it if no others are possible. None does not limit sizes, but if a
-        cluster is above 2.5 times the mean size, another search keeps to that; its
-        partition is returned if its modularity relative to its cut is larger.
+        cluster of a given network is above 2.5 times the mean size, another search
+        keeps to that; its partition is returned if its modularity relative to its cut
+        is larger.
     small_components : {"place", "noise"}, default="place"
         How to label samples in connected components of the graph that are too small to
-        be clusters: parts below a tenth of the mean size of a cluster, single nodes,
-        and pairs where a cluster has more than four nodes. "place": into the cluster of
+        be clusters: parts below a tenth of the mean size of a cluster (not of nearest
+        neighbours, if there are no more parts than clusters), single nodes, and pairs
+        where a cluster has more than four nodes. "place": into the cluster of
         the nearest sample, or, where there are no features, into the largest cluster.
         "noise": they are labelled -1, and do not count in the mean size. Larger parts
         are clusters; if there are more of them than clusters, parts are combined,

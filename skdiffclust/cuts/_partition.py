@@ -172,6 +172,7 @@ def choose_number(samples, groups, settings, random_state):
         divisors=samples.graph.sum(axis=1),
         sizes=groups.sizes,
         apart=groups.apart,
+        joins_neighbors=samples.joins_neighbors,
     ).large
     level = nodes.level
 
@@ -205,6 +206,7 @@ def find_partition(samples, groups, n_clusters, settings, random_state):
         divisors=groups.sizes if groups.divisors is None else groups.divisors,
         sizes=groups.sizes,
         apart=groups.apart,
+        joins_neighbors=samples.joins_neighbors,
     )
     # Noise is in no cluster.
     counted = nodes.sizes if settings.place else nodes.sizes[~nodes.small]
@@ -268,14 +270,14 @@ def _n_joined(labels, pairs):
 def _without_crumbs(nodes, labels, n_clusters, bounds, search):
     """Return labels (m,) of nodes without clusters below a fifth of the mean size.
 
-    They are the given ones if these have no such cluster, if `search` finds no others,
-    or if the modularity of those is not much larger: halves of large clusters raise it
-    a little.
+    They are the given ones if these have no such cluster, if the graph is one of
+    nearest neighbours, if `search` finds no others, or if the modularity of those is
+    not much larger: halves of large clusters raise it a little.
     """
     totals = _totals(labels, nodes.sizes, n_clusters)
     least = _AUTO_SHARE * totals.mean()
     slack = 1e-9 * totals.sum()
-    if totals.min() >= least - slack:
+    if nodes.joins_neighbors or totals.min() >= least - slack:
         return labels
     bounded = search((max(least, bounds[0]), bounds[1]))
     if _totals(bounded, nodes.sizes, n_clusters).min() < least - slack:

@@ -45,6 +45,9 @@ class Nodes(NamedTuple):
         Pairs of nodes that must be in two clusters.
     degrees : ndarray of shape (m,), float64
         Of the samples in the whole graph, edges within a node included.
+    joins_neighbors : bool
+        Whether it is a graph of nearest neighbours, in which a low cut that separates a
+        few samples is no accident.
     """
 
     graph: sp.csr_array
@@ -54,6 +57,7 @@ class Nodes(NamedTuple):
     small: np.ndarray
     apart: np.ndarray
     degrees: np.ndarray
+    joins_neighbors: bool
 
     @property
     def large(self):
@@ -69,6 +73,7 @@ class Nodes(NamedTuple):
             self.small[kept],
             (np.cumsum(~self.small) - 1)[self.apart],
             self.degrees[kept],
+            self.joins_neighbors,
         )
 
     @property
@@ -82,12 +87,12 @@ class Nodes(NamedTuple):
         return len(np.unique(self.parts[~self.small]))
 
 
-def make_nodes(graph, groups, n_clusters, *, divisors, sizes, apart):
+def make_nodes(graph, groups, n_clusters, *, divisors, sizes, apart, joins_neighbors):
     """Return the `Nodes` of a graph (n, n) and its groups (n,) of samples.
 
-    divisors and sizes are (n,), apart (p, 2) pairs of groups. A part of the graph with
-    a node that must be separated from another is not small: it is not placed by
-    nearness.
+    divisors and sizes are (n,), apart (p, 2) pairs of groups, and `joins_neighbors`
+    says whether it is a graph of nearest neighbours. A part of the graph with a node
+    that must be separated from another is not small: it is not placed by nearness.
     """
     n_groups = int(groups.max()) + 1
     degrees = np.bincount(groups, graph.sum(axis=1))
@@ -102,9 +107,9 @@ def make_nodes(graph, groups, n_clusters, *, divisors, sizes, apart):
     # A node without an edge has degree zero, but is in denominators.
     divisors = np.maximum(divisors, _LEAST_DIVISOR * (divisors.mean() or 1.0))
     parts = find_parts(graph)
-    small = is_small(parts, sizes, n_clusters)
+    small = is_small(parts, sizes, n_clusters, joins_neighbors=joins_neighbors)
     small &= ~np.isin(parts, parts[np.unique(apart)])
-    return Nodes(graph, divisors, sizes, parts, small, apart, degrees)
+    return Nodes(graph, divisors, sizes, parts, small, apart, degrees, joins_neighbors)
 
 
 def search_labels(
@@ -154,14 +159,14 @@ def search_labels(
 def search_evenly(nodes, level, n_clusters, n_starts, random_state, bounds=UNBOUNDED):
     """Return labels (m,) of a low cut of nodes and their level, with no giant cluster.
 
-    If a cluster is above two and a half times the mean size, which on graphs of many
-    clusters may lower the cut a little, another search keeps to that size. Its labels
-    are returned if their modularity is higher relative to their cut.
+    If a cluster of a network is above two and a half times the mean size, which on
+    graphs of many clusters may lower the cut a little, another search keeps to that
+    size. Its labels are returned if their modularity is higher relative to their cut.
     """
     labels = search(level, n_clusters, n_starts, random_state, bounds)
     totals = np.bincount(labels, level.sizes, minlength=n_clusters)
     most = _GIANT * totals.mean()
-    if totals.max() <= most or bounds[1] < np.inf:
+    if nodes.joins_neighbors or totals.max() <= most or bounds[1] < np.inf:
         return labels
     even = search(level, n_clusters, n_starts, random_state, (bounds[0], most))
     cut, even_cut = (

@@ -650,6 +650,18 @@ def test_unequal_clusters_are_found_by_default(global_random_seed):
     assert adjusted_rand_score(y, model.labels_) == 1.0
 
 
+@pytest.mark.parametrize("distance", [6.5, 9])
+def test_small_clusters_of_samples_are_kept(distance, global_random_seed):
+    # Below a tenth of the mean size: nearly separate, and separate.
+    sizes = [800, 100, 30]
+    centers = distance * np.array([[0, 0], [1, 0], [0, 1]])
+    X, y = make_blobs(sizes, centers=centers, random_state=global_random_seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        labels = GraphCutClustering(3, random_state=0).fit_predict(X)
+    assert adjusted_rand_score(y, labels) > 0.95
+
+
 def test_a_giant_cluster_that_hardly_lowers_the_cut_is_avoided(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     y = np.repeat(np.arange(40), 20)
