@@ -92,8 +92,9 @@ class ClAM(
         one cluster while samples differ.
     inverse_temperature : float or "auto", default="auto"
         The paper's β, in units of one over the squared distance (over the distance for
-        "manhattan"). "auto" is 60 over the total variance of X: the unit of X has no
-        effect.
+        "manhattan"). "auto" is 60 over the total variance of X, in which, unless X is
+        sparse, no sample counts more than ten times the median squared distance from
+        the median: the unit of X and a few far samples have no effect.
     n_steps : int, default=3
         Steps of the dynamics, the paper's T.
     step_size : float, default=1.0

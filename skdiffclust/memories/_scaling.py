@@ -5,7 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from skdiffclust.memories._medians import weighted_medians
+
 _SAMPLE_BLOCK_ENTRIES = 2**21
+_CUT = 10.0  # largest deviation that counts, over the median one
+_CUT_ROWS = 8192  # largest number of samples of which the median is computed
 
 
 @dataclass(frozen=True)
@@ -81,8 +85,9 @@ def scaling_of(
     `inverse_temperature` is a number, or "auto": `concentration` over the total
     variance of the samples (twice that of their directions for "cosine", because the
     squared distance of directions is twice one minus the cosine; over the total mean
-    absolute deviation for "manhattan"). Reads X three times, by blocks. Sparse samples
-    are not centred, which would make them dense.
+    absolute deviation for "manhattan"), without what a few far samples add to it. Reads
+    X up to five times, by blocks. Sparse samples are not centred, which would make them
+    dense, and their far samples count in full.
     """
     n_features = X.shape[1]
     moments = _sparse_moments if sparse.issparse(X) else _moments
@@ -101,6 +106,8 @@ def scaling_of(
         scale = spread / n_features
         scale = scale if metric == "manhattan" else np.sqrt(scale)
     if inverse_temperature == "auto":
+        if metric != "cosine" and not sparse.issparse(X):
+            spread = _cut_spread(X, sample_weight, metric, spread)
         inverse_temperature = concentration / spread if spread > 0 else concentration
         inverse_temperature *= 2.0 if metric == "cosine" else 1.0
     fill = (hidden - shift) / scale
@@ -118,10 +125,35 @@ def _moments(X, sample_weight, metric):
     mean = origin + total / sample_weight.sum()
     spread = 0.0
     for rows in blocks(X):
-        gap = unit(X[rows]).astype(np.float64) - mean
-        gap = np.abs(gap) if metric == "manhattan" else np.square(gap)
-        spread += float(sample_weight[rows] @ gap.sum(axis=1))
+        far = _deviations(unit(X[rows]), mean, metric)
+        spread += float(sample_weight[rows] @ far)
     return mean, spread / float(sample_weight.sum())
+
+
+def _cut_spread(X, sample_weight, metric, spread):
+    """Return the total spread of dense rows, where far samples count less if any.
+
+    Deviations from the median are cut at a multiple of the median one, unless half of
+    the samples are equal but for rounding.
+    """
+    rows = np.flatnonzero(sample_weight)
+    rows = rows[:: -(-len(rows) // _CUT_ROWS)]
+    weight = sample_weight[rows]
+    center = weighted_medians(X[rows].astype(np.float64), weight)
+    far = _deviations(X[rows], center, metric)
+    cut = _CUT * weighted_medians(far[:, None], weight)[0]
+    if cut <= np.finfo(np.float64).eps * spread:
+        return spread
+    far = by_blocks(lambda rows: _deviations(rows, center, metric), X)
+    total = float(sample_weight @ np.minimum(far, cut))
+    return min(spread, total / float(sample_weight.sum()))
+
+
+def _deviations(X, center, metric):
+    """Return the distances (m,) of dense rows from a centre, squared if Euclidean."""
+    gap = X.astype(np.float64) - center
+    gap = np.abs(gap) if metric == "manhattan" else np.square(gap)
+    return gap.sum(axis=1)
 
 
 def _sparse_moments(X, sample_weight, metric):

@@ -313,6 +313,35 @@ def test_weights_are_repetitions(container, global_random_seed):
     )
 
 
+@pytest.mark.parametrize("metric", ["euclidean", "manhattan"])
+def test_far_samples_do_not_merge_the_other_clusters(metric, global_random_seed):
+    X, y = blobs(300, k=20 * np.eye(3, 6), seed=global_random_seed)
+    rows = np.vstack([X, np.full((3, 6), 1e4)])
+    given = {"metric": metric, "random_state": global_random_seed}
+    alone = ClAM(3, **given).fit(X)
+    model = ClAM(4, **given).fit(rows)
+    assert adjusted_rand_score(y, model.labels_[:300]) == 1.0
+    assert np.array_equal(model.labels_, model.transform(rows).argmin(axis=1))
+    assert model.inverse_temperature_ == pytest.approx(
+        alone.inverse_temperature_, rel=0.4
+    )
+    weighted = ClAM(4, **given).fit(rows[:301], sample_weight=np.r_[np.ones(300), 3])
+    assert weighted.inverse_temperature_ == pytest.approx(model.inverse_temperature_)
+    first = ClAM(4, **given).partial_fit(rows)
+    assert first.inverse_temperature_ == model.inverse_temperature_
+
+
+@pytest.mark.parametrize("share", [0.0, 0.6])
+def test_automatic_inverse_temperature_of_near_or_equal_samples(
+    share, global_random_seed
+):
+    # No sample is far, or the median distance is zero: the total variance is that of X.
+    X, _ = blobs(100, seed=global_random_seed)
+    X[: int(100 * share)] = X[0]
+    model = ClAM(3, random_state=global_random_seed).fit(X)
+    assert model.inverse_temperature_ == pytest.approx(60 / X.var(axis=0).sum())
+
+
 def test_no_memory_moves_to_a_sample_of_weight_zero(global_random_seed):
     # A memory that attracts nothing moves to a far sample, but not to these.
     X, _ = blobs(60, seed=global_random_seed)
