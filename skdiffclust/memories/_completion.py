@@ -128,7 +128,7 @@ def _ends(both, share):
 def _ranges(end, where_none=0.0):
     """Return ranges (2 d,) from upper ends of features and of their negatives.
 
-    Where nearly all values are equal, the others are what the feature has.
+    A range of zero, of a feature whose values are nearly all equal, is `where_none`.
     """
     ranges = end + np.roll(end, len(end) // 2)
     return np.where(ranges > 0, ranges, where_none)
