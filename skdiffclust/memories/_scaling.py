@@ -131,7 +131,7 @@ def _moments(X, sample_weight, metric):
 
 
 def _cut_spread(X, sample_weight, metric, spread):
-    """Return the total spread of dense rows, where far samples count less if any.
+    """Return the total spread of dense rows, in which far samples count less.
 
     Deviations from the median are cut at a multiple of the median one, unless half of
     the samples are equal but for rounding.

@@ -65,7 +65,7 @@ class Rows(NamedTuple):
     core : ndarray of shape (n,), float64
         Lengths of edges that end here are at least this; zeros if none is raised.
     tie : float
-        What raised lengths have of those before; 0 if none is raised.
+        Share of the plain length that is added to a raised one; 0 if none is raised.
     node_core : ndarray of shape (2 * n_leaves,), float64
         The least core of the rows of each node.
     reach : ndarray of shape (n,), float64

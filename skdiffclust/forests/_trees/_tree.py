@@ -14,8 +14,8 @@ from scipy.sparse.csgraph import connected_components
 from skdiffclust._short_repr import short_repr
 from skdiffclust.forests._trees import _compilation_threshold
 
-# What a length of mutual reachability has of the length before it was raised: of the
-# many edges that are raised to the core distance of one row, the shortest comes first.
+# Share of the plain length that is added to one of mutual reachability: of the many
+# edges that are raised to the core distance of one row, the shortest then comes first.
 TIE = 2.0**-30
 
 
