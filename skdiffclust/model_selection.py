@@ -1,10 +1,10 @@
-"""Several clusterers on the same data, side by side, within a budget of time."""
+"""Several clusterers on the same data, side by side."""
 
 import warnings
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import cycle
-from numbers import Integral, Real
+from numbers import Integral
 from time import process_time
 
 import numpy as np
@@ -23,16 +23,11 @@ from skdiffclust._compat import Interval, num_samples, safe_indexing, validate_p
 
 __all__ = ["ClustererComparison", "compare_clusterers"]
 
-# Tests replace it by a clock of their own.
-_clock = process_time
 _FRACTION = 0.8  # of the samples in a resample
-_PROBE = 256  # samples of the smaller of the two fits that a prediction is made from
-_FEWEST = 50  # samples: a fit to fewer is not compared
 _LEVEL = 0.1  # of the test for structure
 _TRIVIAL = 0.95  # a larger share of the samples in one cluster is no division
 _BY_CLUSTERER = (
     "labels",
-    "n_fitted",
     "fit_seconds",
     "stability",
     "null_stability",
@@ -51,16 +46,15 @@ class ClustererComparison:
     names : tuple of str
         Names of the clusterers that were run, in the order in which they were passed.
     labels : dict of str to ndarray of shape (n_samples,), int64
-        Labels from the fit to all samples. -1 marks noise and, for clusterers without
-        `predict`, samples that are not in the subsample to which the clusterer was
-        fitted.
+        Labels of all samples: of the fit, and predicted for samples that the clusterers
+        were not fitted to. -1 marks noise and, for clusterers without `predict`, these
+        samples.
     n_clusters : dict of str to int
         Number of clusters, noise excluded.
-    n_fitted : dict of str to int
-        Number of samples to which the clusterer was fitted: all of them, or a subsample
-        if the time budget did not allow for more.
+    n_fitted : int
+        Number of samples to which the clusterers were fitted.
     fit_seconds : dict of str to float
-        Processor time of that fit.
+        Processor time of that fit, compilation included.
     stability : dict of str to ndarray of shape (n_resamples,)
         Adjusted Rand index between the labels of that fit and of a fit to 80 % of its
         samples, computed on these samples; 0 if one cluster contains more than 95 % of
@@ -80,9 +74,9 @@ class ClustererComparison:
         Adjusted Rand index between the labels of each pair of clusterers, in the order
         of `names`, on the samples that both assign to a cluster.
     messages : dict of str to tuple of str
-        Distinct warnings issued by the fit to all samples.
+        Distinct warnings issued by the fit.
     left_out : dict of str to str
-        Reason why a clusterer is missing: the time budget, or the error that it raised.
+        Error that a clusterer raised, which is then missing elsewhere.
 
     See Also
     --------
@@ -93,7 +87,7 @@ class ClustererComparison:
     names: tuple
     labels: dict
     n_clusters: dict
-    n_fitted: dict
+    n_fitted: int
     fit_seconds: dict
     stability: dict
     null_stability: dict
@@ -171,8 +165,8 @@ class ClustererComparison:
                     f"no structure: as stable on {self._reference_data} "
                     f"(p = {p_values[name]:.2f})",
                 )
-            if self.n_fitted[name] < len(labels):
-                notes.insert(0, f"fitted to {self.n_fitted[name]} samples")
+            if self.n_fitted < len(labels):
+                notes.insert(0, f"fitted to {self.n_fitted} samples")
             rows[name] = {
                 "n_clusters": self.n_clusters[name],
                 "smallest": _sizes(labels).min(initial=len(labels)),
@@ -227,7 +221,7 @@ class ClustererComparison:
         "X": "no_validation",
         "estimators": [dict, list, tuple, None],
         "n_resamples": [Interval(Integral, 1, None, closed="left")],
-        "time_budget": [Interval(Real, 0, None, closed="neither")],
+        "max_samples": [Interval(Integral, 4, None, closed="left")],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     },
@@ -238,19 +232,19 @@ def compare_clusterers(
     estimators=None,
     *,
     n_resamples=5,
-    time_budget=300,
+    max_samples=2000,
     n_jobs=None,
     random_state=None,
 ):
     """Fit several clusterers to the same samples and compare what they find.
 
-    Each clusterer is fitted to all samples and to `n_resamples` random subsets of 80 %
-    of them, which are the same for all clusterers. In addition, it is fitted to
-    ``4 * n_resamples - 1`` sets of reference data without clusters and to a subset of
-    each. A partition that is reproduced on the subsets, more reliably than on the
-    reference data, reflects structure in the samples; a Monte Carlo test at the level
-    0.1 decides. No clusterer is recommended, because a
-    stable partition is not necessarily the one of interest.
+    Each clusterer is fitted to the samples, at most `max_samples` of them, and to
+    `n_resamples` random subsets of 80 %, which are the same for all clusterers. In
+    addition, it is fitted to ``4 * n_resamples - 1`` sets of reference data without
+    clusters and to a subset of each. A partition that is reproduced on the subsets,
+    more reliably than on the reference data, reflects structure in the samples; a Monte
+    Carlo test at the level 0.1 decides. No clusterer is recommended, because a stable
+    partition is not necessarily the one of interest.
 
     Parameters
     ----------
@@ -263,20 +257,14 @@ def compare_clusterers(
         of clusters are compared with :class:`sklearn.cluster.HDBSCAN`.
     n_resamples : int, default=5
         Number of subsets.
-    time_budget : float, default=300
-        Processor time in seconds, of which each clusterer has an equal share. Its time
-        is predicted from fits to 256 and 512 samples. A clusterer that would exceed its
-        share is fitted to a half, a quarter, and so on, of the samples; if it has a
-        `predict` method, the others are labelled by prediction. A clusterer that could
-        be fitted to fewer than 50 samples only is not run, and is listed in `left_out`.
-        A fit is never interrupted.
+    max_samples : int, default=2000
+        Larger data are subsampled, for all clusterers in the same way. Those that have
+        a `predict` method label the other samples by prediction.
     n_jobs : int or None, default=None
         Number of processes used for the fits to subsets, as in joblib.
     random_state : int, RandomState instance or None, default=None
         Determines the subsets, the reference data and the seeds of the clusterers. Pass
-        an int for reproducible results. Other programs on the machine do not change
-        them: times only decide between all samples, a half, and so on, and are those of
-        the processor.
+        an int for reproducible results.
 
     Returns
     -------
@@ -330,21 +318,13 @@ def compare_clusterers(
     rng = check_random_state(random_state)
     named = _named(estimators)
     order = rng.permutation(n_samples)
+    chosen = np.sort(order[:max_samples])
     subset_seed, null_seed = rng.randint(2**31 - 1, size=2)
     results = {}
     left_out = {}
     for name, estimator in named.items():
         estimator = _seeded(estimator, rng)
-        share = time_budget / len(named)
         try:
-            n_fitted = _affordable(estimator, X, order, n_resamples, share)
-            if n_fitted is None:
-                left_out[name] = (
-                    f"its share of the time budget, {share:.3g} s, does not allow fits "
-                    f"to {min(_FEWEST, n_samples)} samples"
-                )
-                continue
-            chosen = np.sort(order[:n_fitted])
             results[name] = _run(
                 estimator, X, chosen, n_resamples, n_jobs, subset_seed, null_seed
             )
@@ -358,6 +338,7 @@ def compare_clusterers(
     return ClustererComparison(
         names=tuple(results),
         **by_field,
+        n_fitted=len(chosen),
         n_clusters={name: len(_sizes(labels[name])) for name in results},
         reference="gaussian" if _as_numbers(X) is not None else "permuted columns",
         scores=_scores(X, labels, order),
@@ -430,42 +411,11 @@ def _fit(estimator, X):
     model = clone(estimator)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        begin = _clock()
+        begin = process_time()
         labels = np.asarray(model.fit_predict(X))
-        seconds = _clock() - begin
+        seconds = process_time() - begin
     messages = tuple(dict.fromkeys(str(warning.message) for warning in caught))
     return _Fit(model, labels.astype(np.int64), seconds, messages)
-
-
-def _affordable(estimator, X, order, n_resamples, share):
-    """Return how many samples a clusterer can be fitted to in its share of the time.
-
-    All, a half, a quarter, and so on; None if they are too few. The power law goes
-    through two small fits, after one that may compile and is not counted.
-    """
-    n_samples = len(order)
-    fewest = min(_FEWEST, n_samples)
-    sizes = [min(_PROBE, n_samples // 2), min(2 * _PROBE, n_samples)]
-    few, *parts = (safe_indexing(X, np.sort(order[:m])) for m in (fewest, *sizes))
-    _fit(estimator, few)
-    begin = _clock()
-    seconds = []
-    for part in parts:
-        if _clock() - begin >= share:
-            return None
-        seconds.append(_fit(estimator, part).seconds)
-    growth = np.log(max(seconds[1], 1e-9) / max(seconds[0], 1e-9))
-    power = np.clip(growth / np.log(sizes[1] / sizes[0]), 1.0, 3.0)
-    on_subset = _FRACTION**power
-    n_null = _n_references(n_resamples)
-    n_fits = 1 + n_resamples * on_subset + n_null * (1 + on_subset)
-    left = max(0.0, share - (_clock() - begin))
-    # n_fits * seconds[1] * (m / sizes[1]) ** power <= left
-    most = sizes[1] * (left / max(n_fits * seconds[1], 1e-9)) ** (1 / power)
-    n_fitted = n_samples
-    while n_fitted > most:
-        n_fitted //= 2
-    return n_fitted if n_fitted >= fewest else None
 
 
 def _n_references(n_resamples):
@@ -505,7 +455,6 @@ def _run(estimator, X, chosen, n_resamples, n_jobs, subset_seed, null_seed):
         everywhere[chosen] = labels
     return {
         "labels": everywhere,
-        "n_fitted": len(chosen),
         "fit_seconds": whole.seconds,
         "stability": np.array(stability),
         "null_stability": null_stability,
@@ -589,7 +538,8 @@ def _sizes(labels):
 
 def _scores(X, labels, order):
     """Return {name: {score: value}} of the samples that have a cluster."""
-    rows = X if sparse.issparse(X) else _as_numbers(X)
+    is_finite = sparse.issparse(X) and np.isfinite(X.data).all()
+    rows = X if is_finite else _as_numbers(X)
     return {name: _scores_of(rows, labels[name], order) for name in labels}
 
 

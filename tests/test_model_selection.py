@@ -1,4 +1,4 @@
-"""Comparisons of clusterers: labels, stability, the budget, and the picture."""
+"""Comparisons of clusterers: labels, stability and the picture."""
 
 import warnings
 
@@ -17,7 +17,7 @@ from sklearn.metrics import adjusted_rand_score, silhouette_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from skdiffclust import SpanningForestClustering, model_selection
+from skdiffclust import SpanningForestClustering
 from skdiffclust.model_selection import compare_clusterers
 from skdiffclust.plotting import ClustererComparisonDisplay
 
@@ -27,46 +27,6 @@ mpl.use("Agg")
 @pytest.fixture(scope="module")
 def blobs():
     return make_blobs(120, centers=3, n_features=4, cluster_std=0.5, random_state=0)
-
-
-class Slow(ClusterMixin, BaseEstimator):
-    """Divide by the sign of the first column, at a cost in simulated seconds."""
-
-    spent = 0.0
-    sizes = []
-
-    def __init__(self, cost=1.0, power=1.0):
-        self.cost = cost
-        self.power = power
-
-    def fit(self, X, y=None):
-        Slow.sizes.append(len(X))
-        Slow.spent += self.cost * (len(X) / 1000) ** self.power
-        self.labels_ = self.predict(X)
-        return self
-
-    def predict(self, X):
-        return (np.asarray(X)[:, 0] > 0).astype(int)
-
-
-class SlowWithoutPredict(Slow):
-    """As many clusterers are."""
-
-    def fit(self, X, y=None):
-        Slow.spent += self.cost * (len(X) / 1000) ** self.power
-        self.labels_ = (np.asarray(X)[:, 0] > 0).astype(int)
-        return self
-
-    predict = property()
-
-
-@pytest.fixture
-def simulation(monkeypatch):
-    """Replace the clock by the costs of the fits: no test here reads a real one."""
-    Slow.spent = 0.0
-    Slow.sizes = []
-    monkeypatch.setattr(model_selection, "_clock", lambda: Slow.spent)
-    return Slow
 
 
 def test_what_is_compared(blobs):
@@ -79,11 +39,11 @@ def test_what_is_compared(blobs):
     found = compare_clusterers(X, clusterers, n_resamples=4, random_state=0)
     assert found.names == tuple(clusterers)
     assert found.left_out == {}
+    assert found.n_fitted == len(X)
     assert found.reference == "gaussian"
     for name, clusterer in clusterers.items():
         assert len(found.stability[name]) == 4
         assert len(found.null_stability[name]) == 15
-        assert found.n_fitted[name] == len(X)
         if name != "k-means":  # which draws
             expected = clusterer.fit_predict(X)
             assert_array_equal(found.labels[name], expected)
@@ -111,34 +71,51 @@ def test_the_stability_is_that_of_subsets_drawn_alike(blobs):
 
     clusterers = {"a": Recorder(2, random_state=0), "b": Recorder(3, random_state=0)}
     found = compare_clusterers(X, clusterers, n_resamples=2, random_state=0)
-    # Of each: two small fits and one more to predict the time, then the whole, the
-    # subsets, and seven of reference data with a subset each.
+    # Of each: the whole, the subsets, and seven reference data with a subset each.
     half = len(rows) // 2
-    assert half == 3 + 1 + 2 + 14
-    for i in (4, 5):
+    assert half == 1 + 2 + 14
+    for i in (1, 2):
         assert_array_equal(rows[i], rows[half + i])
         labels = KMeans(2, random_state=0).fit_predict(rows[i])
         inside = (rows[i][:, None] == X).all(axis=2).argmax(axis=1)
         expected = adjusted_rand_score(found.labels["a"][inside], labels)
-        assert found.stability["a"][i - 4] == pytest.approx(expected)
+        assert found.stability["a"][i - 1] == pytest.approx(expected)
         assert len(inside) == round(0.8 * len(X))
+
+
+def reference_of(X, seed):
+    """Return what a clusterer of X (n, d) is fitted to as reference data."""
+    fitted = []
+
+    class Recorder(ClusterMixin, BaseEstimator):
+        def fit(self, X, y=None):
+            fitted.append(X)
+            self.labels_ = np.arange(X.shape[0]) % 2
+            return self
+
+    compare_clusterers(
+        X, [Recorder()], n_resamples=1, max_samples=X.shape[0], random_state=seed
+    )
+    # The whole and a subset came before.
+    return fitted[2]
 
 
 def test_reference_data_have_the_moments_of_X(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     X = rng.exponential(size=(4000, 3)) @ rng.normal(size=(3, 3)) + 7
-    drawn = model_selection._gaussian(X, rng)
+    drawn = reference_of(X, global_random_seed)
     np.testing.assert_allclose(drawn.mean(axis=0), X.mean(axis=0), atol=0.3)
     np.testing.assert_allclose(np.cov(drawn.T), np.cov(X.T), rtol=0.3, atol=0.3)
     wide = rng.normal(size=(5, 40))
-    assert model_selection._gaussian(wide, rng).shape == wide.shape
+    assert reference_of(wide, global_random_seed).shape == wide.shape
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, pd.DataFrame])
 def test_permuted_columns_keep_their_values(form, global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     X = rng.normal(size=(30, 4)) * (rng.uniform(size=(30, 4)) < 0.7)
-    found = model_selection._permuted_columns(form(X), rng)
+    X[0, 0] = np.nan
+    found = reference_of(form(X), global_random_seed)
     assert type(found) is type(form(X))
     found = found.toarray() if sparse.issparse(found) else np.asarray(found)
     assert (found != X).any(axis=0).all()
@@ -179,54 +156,16 @@ def test_a_seed_makes_it_reproducible(blobs):
         assert_array_equal(one, other)
 
 
-def test_the_budget_governs_what_is_started(simulation):
-    X = np.random.RandomState(0).normal(size=(4000, 2))
-    cheap, dear, hopeless = Slow(1e-3), Slow(1.0), Slow(1e4)
-    clusterers = {"cheap": cheap, "dear": dear, "hopeless": hopeless}
-    budget = {"n_resamples": 5, "time_budget": 200, "random_state": 0}
-    found = compare_clusterers(X, clusterers, **budget)
-    # 4 s a fit to all, and 1 + 5 * .8 + 19 * 1.8 = 39 such fits, in a third of 200 s.
-    assert found.n_fitted == {"cheap": 4000, "dear": 1000}
-    assert set(found.left_out) == {"hopeless"}
-    assert "its share of the time budget, 66.7 s," in found.left_out["hopeless"]
-    assert_array_equal(found.labels["dear"], X[:, 0] > 0)
-    assert "fitted to" in found.to_frame().loc["dear", "note"]
-    before = simulation.spent
-    found = compare_clusterers(X, {"dear": Slow(0.3, 2.0)}, **budget)
-    assert simulation.spent - before < 200
-    assert found.n_fitted["dear"] == 4000
-
-
-def test_no_clusterer_spends_the_share_of_another(simulation):
-    X = np.random.RandomState(0).normal(size=(4000, 2))
-    clusterers = {"first": Slow(1e3), "second": Slow(0.5)}
-    found = compare_clusterers(X, clusterers, time_budget=200, random_state=0)
-    assert set(found.left_out) == {"first"}
-    alone = compare_clusterers(X, {"second": Slow(0.5)}, time_budget=100)
-    assert found.n_fitted["second"] == alone.n_fitted["second"] == 4000
-
-
-def test_without_predict_only_the_subsample_has_labels(simulation):
-    X = np.random.RandomState(0).normal(size=(4000, 2))
-    clusterers = {"all": Slow(1e-3), "some": SlowWithoutPredict(1.0)}
-    found = compare_clusterers(X, clusterers, time_budget=30, random_state=0)
-    labels = found.labels["some"]
-    assert np.sum(labels >= 0) == found.n_fitted["some"] < 4000
+def test_many_samples_are_predicted(blobs):
+    X, y = blobs
+    clusterers = {"k-means": KMeans(3), "Ward": AgglomerativeClustering(3)}
+    found = compare_clusterers(X, clusterers, max_samples=50, random_state=0)
+    assert found.n_fitted == 50
+    assert adjusted_rand_score(found.labels["k-means"], y) == 1
+    # Without predict only the subsample has labels.
+    assert np.sum(found.labels["Ward"] >= 0) == 50
     assert found.agreement[0, 1] == 1
-    assert found.n_clusters["some"] == 2
-
-
-def test_no_fit_begins_once_the_share_is_spent(simulation):
-    X = np.random.RandomState(0).normal(size=(100, 2))
-    clusterers = {"first": Slow(1e3), "second": Slow(1e3)}
-    found = compare_clusterers(X, clusterers, time_budget=1, random_state=0)
-    assert set(found.left_out) == {"first", "second"}
-    assert found.names == ()
-    assert list(found.to_frame().columns) == ["note"]
-    # Each ran twice on half of the samples: to compile, and to predict the time.
-    assert simulation.sizes == 2 * [50, 50]
-    with pytest.raises(ValueError, match="must hold at least one clusterer"):
-        ClustererComparisonDisplay(found, X).plot()
+    assert found.to_frame().loc["Ward", "note"] == "fitted to 50 samples"
 
 
 def test_warnings_and_errors_are_kept_by_name(blobs):
@@ -274,10 +213,14 @@ def test_wrong_input_is_refused(blobs):
         compare_clusterers(X[:3])
     with pytest.raises(ValueError, match="dict of names and estimators"):
         compare_clusterers(X, [KMeans(2), KMeans(3)])
-    with pytest.raises(ValueError, match="'time_budget' parameter"):
-        compare_clusterers(X, [KMeans(2)], time_budget=0)
+    with pytest.raises(ValueError, match="'max_samples' parameter"):
+        compare_clusterers(X, [KMeans(2)], max_samples=0)
     found = compare_clusterers(X, [KMeans(2, algorithm="loyd")])
     assert "'algorithm' parameter of KMeans must be" in found.left_out["KMeans"]
+    assert found.names == ()
+    assert list(found.to_frame().columns) == ["note"]
+    with pytest.raises(ValueError, match="must hold at least one clusterer"):
+        ClustererComparisonDisplay(found, X).plot()
 
 
 def test_the_picture_shows_what_was_found(blobs):
