@@ -179,7 +179,7 @@ def test_warnings_and_errors_are_kept_by_name(blobs):
     clusterers = {"warns": Warns(2), "fails": KMeans(1000)}
     found = compare_clusterers(X, clusterers, random_state=0)
     assert found.messages == {"warns": ("careful",)}
-    assert "ValueError: n_samples=50 should be >= n_clusters" in found.left_out["fails"]
+    assert "n_samples=120 should be >= n_clusters" in found.left_out["fails"]
     assert "careful" in found.to_frame().loc["warns", "note"]
     assert "n_clusters" in found.to_frame().loc["fails", "note"]
 
