@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 
 from skdiffclust._products import product_by_sample
 from skdiffclust.memories._dynamics import recall
-from skdiffclust.memories._recursion import SphereStart, euclidean_steps, sphere_steps
+from skdiffclust.memories._recursion import euclidean_steps, sphere_steps
 from skdiffclust.memories._scaling import directions
 
 _BLOCK_ENTRIES = 2**21
@@ -51,10 +51,8 @@ def _nearest(products, gram, log_weights, dynamics):
 
 def _most_alike(products, gram, log_weights, dynamics):
     """Return labels (m,) from products (k, m) of memories with directions."""
-    ones = np.ones((1, products.shape[1]))
-    start = SphereStart(0.0, products, products, ones, ones, ones)
-    steps, _ = sphere_steps(start, _BySample(gram), log_weights[:, None], dynamics)
-    return steps[-1].after[0].argmax(axis=0)
+    steps = sphere_steps(products, _BySample(gram), log_weights[:, None], dynamics)
+    return steps[-1].products.argmax(axis=0)
 
 
 @dataclass(frozen=True)

@@ -103,13 +103,14 @@ class ClAM(
         1.5 times too far out.
     mask_probability : float, default=0.15
         Fraction of the features that are hidden from a masked sample, at most 0.5. Half
-        of the samples of a batch are masked. Used with `self_supervised` and dense X.
+        of the samples of a batch are masked. Used with `self_supervised` and dense X,
+        but not with "cosine".
     mask_value : {"mean", "min", "max"}, default="mean"
-        Initial value of a hidden feature, over the samples of `fit`. Used with
-        `self_supervised` and dense X.
+        Initial value of a hidden feature, over the samples of `fit`. Used like
+        `mask_probability`.
     self_supervised : bool, default=True
         Whether features are hidden from half of the samples (eq. 9), or no features are
-        hidden (eq. 8), as in k-means, which takes half of the time on small data.
+        hidden (eq. 8), as in k-means and always with "cosine".
     metric : {"euclidean", "cosine", "manhattan"}, default="euclidean"
         Distance: the squared Euclidean distance, the cosine distance on the unit
         sphere, or the city-block distance, which is robust to outliers.
@@ -195,18 +196,19 @@ class ClAM(
     depend on d. Beyond X it needs memory for one batch.
 
     The implementation differs from the paper. Half of the samples of a batch are
-    masked, in groups with the same block of hidden features, so that each feature is
-    hidden equally often in every batch; the others are reconstructed from all features.
-    The loss is a mean over the reconstructed entries. With "k-means++" initial memories
-    are first improved by Lloyd's iterations, and the solution of k-means is one of the
-    candidates: on complete data, training alone finds no better clusters and less
-    stable ones. With "random", and memories that are given, no Lloyd iterations run and
-    k-means is no candidate. A memory that attracts no sample in an epoch is moved to a
-    sample far from all memories. Restarts are selected by the loss, as in the text of
-    the paper; its code selects by the silhouette. With "cosine", memories stay on the
-    unit sphere, and a sample that is opposite to what attracts it stays where it is.
-    Sparse X is never converted to a dense array; none of its features are hidden
-    (eq. 8).
+    masked, in groups of at least 16 with the same block of hidden features, so that in
+    a large batch each feature is hidden equally often; the others are reconstructed
+    from all features. The loss is a mean over the reconstructed entries. With
+    "k-means++" initial memories are first improved by Lloyd's iterations, and the
+    solution of k-means is one of the candidates: on complete data, training alone finds
+    no better clusters and less stable ones. With "random", and memories that are given,
+    no Lloyd iterations run and k-means is no candidate. A memory that attracts no
+    sample in an epoch is moved to a sample far from all memories. Restarts are selected
+    by the loss, as in the text of the paper; its code selects by the silhouette. With
+    "cosine", memories stay on the unit sphere, a sample that is opposite to what
+    attracts it stays where it is, and no features are hidden (eq. 8), which gives
+    better clusters. Sparse X is never converted to a dense array; none of its features
+    are hidden.
 
     Missing entries (NaN) of dense X are completed first, in `fit` and in all other
     methods, as :class:`AssociativeImputer` does among at most 2000 of the training

@@ -47,7 +47,10 @@ class Fit:
         self._random_state = random_state
         self._weight = weight * (len(weight) / weight.sum())
         self._batch_size = clam.batch_size
-        self._has_masks = clam.self_supervised and not sparse.issparse(X)
+        # By cosines, training without masks finds better clusters.
+        self._has_masks = clam.self_supervised and not (
+            sparse.issparse(X) or clam.metric == "cosine"
+        )
         self._is_guarded = (
             clam.weighted is not True and clam.inverse_temperature == "auto"
         )

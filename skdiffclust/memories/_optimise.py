@@ -12,6 +12,7 @@ _ADAM_FLOOR = 1e-6  # a gradient this small, in training units, has no effect
 _SLOWER = 0.5  # factor of the learning rate on a plateau
 _SLOWEST = 2.0**-5  # learning rate at which training ends, relative to the first
 _TRIALS = 16  # largest number of batches that an epoch counts for on a plateau
+_GROUP = 16  # least number of samples with the same hidden features
 
 
 class Plateau:
@@ -44,11 +45,11 @@ def mask_groups(n_rows, n_features, mask_probability, random_state):
     """Return an order of the features (d,) and groups (rows, features) of slices.
 
     Each of ``round(1 / mask_probability)`` groups has one block of features hidden, so
-    that among their samples every feature is hidden equally often; with fewer samples
-    than blocks, random blocks are used. The other half of the samples are recalled
-    whole (eq. 8), as in two of three epochs of the published code: training on masked
-    samples only is worse than k-means if features do not predict each other. A single
-    feature is never hidden. The samples of a batch are in random order already.
+    that among their samples every feature is hidden equally often; with few samples,
+    fewer blocks are drawn, for groups of at least 16. The other half of the samples are
+    recalled whole (eq. 8), as in two of three epochs of the published code: training on
+    masked samples only is worse than k-means if features do not predict each other. A
+    single feature is never hidden. The samples of a batch are in random order already.
     """
     order = random_state.permutation(n_features)
     n_groups = max(2, round(1.0 / mask_probability))
@@ -58,8 +59,9 @@ def mask_groups(n_rows, n_features, mask_probability, random_state):
         blocks = [slice(int(part[0]), int(part[-1]) + 1) for part in parts]
     whole = round(n_rows * (1.0 - 0.5 * len(blocks) / n_groups))
     groups = [(slice(0, whole), slice(0, 0))] if whole else []
-    edges = np.linspace(whole, n_rows, len(blocks) + 1).round().astype(int).tolist()
-    for i, block in enumerate(random_state.permutation(len(blocks))):
+    drawn = random_state.permutation(len(blocks))[: max(1, (n_rows - whole) // _GROUP)]
+    edges = np.linspace(whole, n_rows, len(drawn) + 1).round().astype(int).tolist()
+    for i, block in enumerate(drawn):
         if edges[i] < edges[i + 1]:
             groups.append((slice(edges[i], edges[i + 1]), blocks[block]))
     return order, groups

@@ -124,89 +124,64 @@ def euclidean_backward(steps, by_pull, grams, dynamics):
     return by_products, by_logits, by_gram
 
 
-class SphereStart(NamedTuple):
-    """Samples before the first step on the sphere: scaled seen and hidden features."""
-
-    known: np.ndarray  # (..., k, b) products of seen features with the memories
-    first: np.ndarray  # (..., k, b) those of the start of hidden features
-    target: np.ndarray  # (..., k, b) those of the true values of hidden features
-    seen: np.ndarray  # (..., 1, b) factor of seen features
-    aim: np.ndarray  # (..., 1, b) product of start and true values of hidden features
-    size: np.ndarray  # (..., 1, b) squared length: 1, or 0 for a row of zeros
-
-
 class SphereStep(NamedTuple):
-    """A step on the sphere, from a row ``seen * (seen features) + (hidden ones)``."""
+    """A step of rows on the sphere."""
 
     share: np.ndarray  # (..., k, b)
     pull: np.ndarray  # (..., k, b) products of what attracts with the memories
-    products: np.ndarray  # (..., k, b) of the hidden features, before the step
-    after: tuple  # products (..., k, b), aim and seen (..., 1, b) after it
-    seen: np.ndarray  # (..., 1, b) before it
-    length: np.ndarray  # (..., 1, b) squared, before it is put back on the sphere
+    before: np.ndarray  # (..., k, b) products of the row with the memories,
+    products: np.ndarray  # (..., k, b) and after the step
+    cosine: np.ndarray  # (..., 1, b) of the row after the step, and of its start
+    length: np.ndarray  # (..., 1, b) before it is put back on the sphere
     step: np.ndarray  # (..., 1, b) step size, 0 where the row is at a stationary point
-    shrink: np.ndarray  # (..., 1, b)
 
 
 def sphere_steps(start, grams, bias, dynamics):
-    """Return the steps of Section 3.5, and the squared lengths (..., 1, b) after."""
-    products = start.first
-    aim = start.aim
-    seen = start.seen
-    size = start.size
+    """Return the steps of Section 3.5, from products (..., k, b) with the memories."""
+    products = start
+    cosine = 1.0
     steps = []
     for _ in range(dynamics.n_steps):
-        affinity = seen * start.known + products
-        share = attraction(affinity, bias, dynamics.inverse_temperature)
+        share = attraction(products, bias, dynamics.inverse_temperature)
         pull = grams.times(share)
         change = share * (2.0 * products + dynamics.step_size * pull)
-        length = size + dynamics.step_size * change.sum(axis=-2, keepdims=True)
-        moves = length > _OPPOSITE
+        square = 1.0 + dynamics.step_size * change.sum(axis=-2, keepdims=True)
+        moves = square > _OPPOSITE
         step = np.where(moves, dynamics.step_size, 0.0)
-        length = np.where(moves, length, 1.0)
-        shrink = 1.0 / np.sqrt(length)
-        aimed = aim + step * np.sum(share * start.target, axis=-2, keepdims=True)
-        after = (products + step * pull) * shrink, aimed * shrink, seen * shrink
-        steps.append(
-            SphereStep(share, pull, products, after, seen, length, step, shrink)
-        )
-        size = np.where(moves, 1.0, size)
-        products, aim, seen = after
-    return steps, size
+        length = np.sqrt(np.where(moves, square, 1.0))
+        before = products
+        products = (before + step * pull) / length
+        pulled = step * np.sum(share * start, axis=-2, keepdims=True)
+        cosine = (cosine + pulled) / length
+        steps.append(SphereStep(share, pull, before, products, cosine, length, step))
+    return steps
 
 
-def sphere_backward(start, steps, by_aim, by_seen, grams, dynamics):
-    """Return gradients by `start.known`, `first`, `target`, by logits, and grams.
+def sphere_backward(start, steps, by_cosine, grams, dynamics):
+    """Return gradients by the start, by logits (summed over the steps), and grams.
 
-    `by_aim` and `by_seen` (..., 1, b) are those by the product with the true values and
-    by the factor of seen features, after the last step.
+    `by_cosine` (..., 1, b) is that by the cosine of the start and the last step.
     """
-    beta = dynamics.inverse_temperature
-    shape = steps[-1].share.shape
-    by_products, by_logits, by_known, by_target = (np.zeros(shape) for _ in range(4))
+    by_products = np.zeros_like(start)
+    by_logits = np.zeros_like(start)
+    by_start = np.zeros_like(start)
     by_gram = grams.zeros()
     for taken in reversed(steps):
-        products, aim, seen = taken.after
         share = taken.share
-        step = taken.step
-        by_length = np.sum(by_products * products, axis=-2, keepdims=True)
-        by_length += by_seen * seen + by_aim * aim
-        by_length *= np.where(step > 0, -step, 0.0) / taken.length
-        scale = step * taken.shrink
-        by_share = scale * (grams.times(by_products) + by_aim * start.target)
-        by_share += by_length * (taken.products + step * taken.pull)
-        by_target += scale * by_aim * share
-        outer = scale * by_products + 0.5 * step * by_length * share
+        by_length = np.sum(by_products * taken.products, axis=-2, keepdims=True)
+        by_length += by_cosine * taken.cosine
+        by_length *= -taken.step / np.square(taken.length)
+        by_products /= taken.length
+        by_cosine = by_cosine / taken.length
+        by_share = taken.step * (grams.times(by_products) + by_cosine * start)
+        by_share += by_length * (taken.before + taken.step * taken.pull)
+        by_start += taken.step * by_cosine * share
+        outer = taken.step * (by_products + 0.5 * by_length * share)
         grams.add_outer(by_gram, share, outer)
         found = _through_softmax(share, by_share)
         by_logits += found
-        by_known += beta * taken.seen * found
-        by_aim = by_aim * taken.shrink
-        by_seen = by_seen * taken.shrink
-        by_seen += beta * np.sum(start.known * found, axis=-2, keepdims=True)
-        by_products *= taken.shrink
-        by_products += by_length * share + beta * found
-    return by_known, by_products, by_target, by_logits, by_gram
+        by_products += by_length * share + dynamics.inverse_temperature * found
+    return by_start + by_products, by_logits, by_gram
 
 
 def medians(shares, memories):

@@ -97,10 +97,7 @@ def scaling_of(
         shift = np.zeros(n_features)
     hidden = mean
     if mask_value != "mean" and not sparse.issparse(X):
-        unit = directions if metric == "cosine" else np.asarray
-        extreme = {"min": np.min, "max": np.max}[mask_value]
-        ends = [extreme(unit(X[rows]), axis=0) for rows in blocks(X)]
-        hidden = extreme(ends, axis=0)
+        hidden = {"min": np.min, "max": np.max}[mask_value](X, axis=0)
     scale = 1.0
     if metric != "cosine" and spread > 0:
         scale = spread / n_features

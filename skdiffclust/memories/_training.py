@@ -22,7 +22,6 @@ from skdiffclust._kmeans import squared_lengths
 from skdiffclust.memories._dynamics import Completion
 from skdiffclust.memories._recursion import (
     Grams,
-    SphereStart,
     attraction,
     euclidean_backward,
     euclidean_steps,
@@ -53,31 +52,23 @@ def completion_with_gradient(
     largest = float(np.sqrt(np.finfo(X.dtype).max))
     beta = min(dynamics.inverse_temperature, largest)
     dynamics = dynamics._replace(inverse_temperature=beta)
-    run = _by_squares
-    if dynamics.metric == "cosine":
-        run = _by_cosines
-        lengths = np.sqrt(np.einsum("rkd,rkd->rk", memories, memories))
-        lengths = np.maximum(lengths, np.finfo(X.dtype).tiny)[:, :, None]
-        memories = memories / lengths
-    fill = fill.astype(X.dtype)
     weight = np.zeros(X.shape[0], X.dtype)
     n_scored = 0.0
     for rows, features in groups:
         weight[rows] = sample_weight[rows]
         n_features = features.stop - features.start or X.shape[1]
         n_scored += float(sample_weight[rows].sum()) * n_features
-    given = _rows_of(X, memories, groups, fill)
-    norms = np.einsum("rkd,rkd->rk", memories, memories)[:, :, None]
-    found = run(given, norms, bias, weight, dynamics)
-    gradient = _by_memories(found, X, memories, groups, fill)
     if dynamics.metric == "cosine":
-        radial = np.einsum("rkd,rkd->rk", gradient, memories)
-        gradient = (gradient - radial[:, :, None] * memories) / lengths
+        found = _by_cosines(X, memories, bias, dynamics, weight)
+    else:
+        fill = fill.astype(X.dtype)
+        found = _by_squares(X, memories, bias, dynamics, weight, groups, fill)
+    error, gradient, by_logits, share = found
     return Completion(
-        (found.error @ weight)[:, 0].astype(np.float64),
+        (error @ weight)[:, 0].astype(np.float64),
         gradient,
-        found.by_logits.sum(axis=2, dtype=np.float64),
-        _held(found.share, weight),
+        by_logits.sum(axis=2, dtype=np.float64),
+        _held(share, weight),
         n_scored,
     )
 
@@ -89,8 +80,7 @@ class _Rows(NamedTuple):
     first: np.ndarray  # (r, k, b) those of the start of hidden features
     target: np.ndarray  # (r, k, b) those of their true values
     grams: Grams  # products of memories in hidden features
-    seen: np.ndarray  # (b,) squared length of seen features
-    hidden: np.ndarray  # (b,) that of hidden ones, true values,
+    hidden: np.ndarray  # (b,) squared length of hidden features, true values,
     filled: np.ndarray  # (b,) that of their start,
     crossed: np.ndarray  # (b,) and the product of both
 
@@ -100,8 +90,8 @@ def _rows_of(X, memories, groups, fill):
     target = _products(X, memories)
     first = target.copy()
     known = np.zeros_like(target)
-    squares = squared_lengths(X).astype(X.dtype)
-    hidden, filled, crossed = squares.copy(), squares.copy(), squares.copy()
+    hidden = squared_lengths(X).astype(X.dtype)
+    filled, crossed = hidden.copy(), hidden.copy()
     parts = []
     for rows, features in groups:
         own = memories
@@ -117,29 +107,7 @@ def _rows_of(X, memories, groups, fill):
             filled[rows] = start @ start
             crossed[rows] = part @ start
         parts.append((rows, own @ own.swapaxes(1, 2)))
-    seen = np.maximum(squares - hidden, 0.0)
-    return _Rows(known, first, target, Grams(parts), seen, hidden, filled, crossed)
-
-
-def _by_memories(found, X, memories, groups, fill):
-    """Return the gradient (r, k, d) by the memories, from that by their products."""
-    gradient = 2.0 * found.by_norms * memories
-    by_products = found.by_known
-    for (rows, features), by_gram in zip(groups, found.by_gram, strict=True):
-        both = by_gram + by_gram.swapaxes(1, 2)
-        by_first = found.by_first[:, :, rows]
-        by_target = found.by_target[:, :, rows]
-        if features.start == features.stop:
-            by_products[:, :, rows] = by_first + by_target
-            gradient += both @ memories
-            continue
-        by_hidden = by_target - by_products[:, :, rows]
-        gradient[:, :, features] += (
-            _weighted_rows(by_hidden, X[rows, features])
-            + by_first.sum(axis=2, keepdims=True) * fill[features]
-            + both @ memories[:, :, features]
-        )
-    return gradient + _weighted_rows(by_products, X)
+    return _Rows(known, first, target, Grams(parts), hidden, filled, crossed)
 
 
 def _products(rows, memories):
@@ -164,21 +132,14 @@ def _held(share, weight):
     return held.reshape(r, k)
 
 
-class _Found(NamedTuple):
-    """Errors of rows, and gradients by what the recursion takes."""
+def _by_squares(X, memories, bias, dynamics, weight, groups, fill):
+    """Return errors (r, 1, b), gradients by memories and logits, and shares.
 
-    error: np.ndarray  # (r, 1, b)
-    share: np.ndarray  # (r, k, b) largest for the memory that attracts a row
-    by_known: np.ndarray
-    by_first: np.ndarray
-    by_target: np.ndarray
-    by_logits: np.ndarray
-    by_gram: list  # (r, k, k) of each group
-    by_norms: np.ndarray  # (r, k, 1)
-
-
-def _by_squares(rows, norms, bias, weight, dynamics):
-    """Return the `_Found` of squared Euclidean distances."""
+    By squared Euclidean distances. The share (r, k, b) is largest for the memory that
+    attracts a row.
+    """
+    rows = _rows_of(X, memories, groups, fill)
+    norms = np.einsum("rkd,rkd->rk", memories, memories)[:, :, None]
     steps = euclidean_steps(rows.known, rows.first, rows.grams, norms, bias, dynamics)
     left = (1.0 - dynamics.step_size) ** dynamics.n_steps
     gap = steps.products - rows.target
@@ -188,53 +149,45 @@ def _by_squares(rows, norms, bias, weight, dynamics):
     error = error + change.sum(axis=1, keepdims=True)
     pull = weight * steps.pull
     gap *= 2.0 * weight
-    by_first, by_logits, by_gram = euclidean_backward(steps, gap, rows.grams, dynamics)
-    rows.grams.add_outer(by_gram, pull, steps.pull)
+    by_first, by_logits, by_grams = euclidean_backward(steps, gap, rows.grams, dynamics)
+    rows.grams.add_outer(by_grams, pull, steps.pull)
     if left:
         by_first += 2.0 * left * pull
-    beta = dynamics.inverse_temperature
-    return _Found(
-        error,
-        steps.pull,
-        2.0 * beta * by_logits,
-        by_first,
-        -2.0 * pull,
-        by_logits,
-        by_gram,
-        -beta * by_logits.sum(axis=2, keepdims=True),
-    )
+    by_target = -2.0 * pull
+    by_products = 2.0 * dynamics.inverse_temperature * by_logits
+    gradient = -by_products.sum(axis=2, keepdims=True) * memories
+    for (part, features), by_gram in zip(groups, by_grams, strict=True):
+        both = by_gram + by_gram.swapaxes(1, 2)
+        if features.start == features.stop:
+            by_products[:, :, part] = by_first[:, :, part] + by_target[:, :, part]
+            gradient += both @ memories
+            continue
+        by_hidden = by_target[:, :, part] - by_products[:, :, part]
+        gradient[:, :, features] += (
+            _weighted_rows(by_hidden, X[part, features])
+            + by_first[:, :, part].sum(axis=2, keepdims=True) * fill[features]
+            + both @ memories[:, :, features]
+        )
+    return error, gradient + _weighted_rows(by_products, X), by_logits, steps.pull
 
 
-def _by_cosines(rows, norms, bias, weight, dynamics):
-    """Return the `_Found` of cosines, of rows and memories of unit length."""
-    length = rows.seen + rows.filled
-    is_row = length > 0
-    scale = is_row / np.sqrt(np.where(is_row, length, 1.0))
-    start = SphereStart(
-        rows.known,
-        scale * rows.first,
-        rows.target,
-        scale,
-        scale * rows.crossed,
-        1.0 * is_row,
+def _by_cosines(X, memories, bias, dynamics, weight):
+    """Return the same by cosines, of rows of unit length of which nothing is hidden."""
+    lengths = np.sqrt(np.einsum("rkd,rkd->rk", memories, memories))
+    lengths = np.maximum(lengths, np.finfo(X.dtype).tiny)[:, :, None]
+    memories = memories / lengths
+    products = _products(X, memories)
+    grams = Grams([(slice(None), memories @ memories.swapaxes(1, 2))])
+    steps = sphere_steps(products, grams, bias, dynamics)
+    error = 2.0 - 2.0 * steps[-1].cosine
+    by_products, by_logits, (by_gram,) = sphere_backward(
+        products, steps, -2.0 * weight, grams, dynamics
     )
-    steps, size = sphere_steps(start, rows.grams, bias, dynamics)
-    _, aim, seen = steps[-1].after
-    error = rows.hidden + size - np.square(seen) * rows.seen - 2.0 * aim
-    by_seen = -2.0 * weight * seen * rows.seen
-    by_known, by_first, by_target, by_logits, by_gram = sphere_backward(
-        start, steps, -2.0 * weight, by_seen, rows.grams, dynamics
-    )
-    return _Found(
-        error,
-        steps[-1].share,
-        by_known,
-        scale * by_first,
-        by_target,
-        by_logits,
-        by_gram,
-        np.zeros_like(norms),
-    )
+    gradient = _weighted_rows(by_products, X)
+    gradient += (by_gram + by_gram.swapaxes(1, 2)) @ memories
+    radial = np.einsum("rkd,rkd->rk", gradient, memories)
+    gradient = (gradient - radial[:, :, None] * memories) / lengths
+    return error, gradient, by_logits, steps[-1].share
 
 
 def _by_city_blocks(X, memories, log_weights, dynamics, groups, fill, sample_weight):
