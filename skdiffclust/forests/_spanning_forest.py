@@ -494,7 +494,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             return self._scores
         wanted, smallest = self._min_sizes
         _, scores, _ = cut(
-            self._plain_tree(),
+            self._tree,
             n_cuts,
             sizes=self._sizes,
             weights=self._weights,
@@ -871,8 +871,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         how = {"sizes": sizes, "weights": weights, "min_size": wanted}
         if n_clusters == "auto":
             n_samples = len(tree.edges) + 1 if weights is None else int(weights.sum())
-            n_curve = max(_N_SCORES, highest_number(n_samples))
-            n_curve = min(n_curve, len(tree.edges))
+            n_curve = max(1, highest_number(n_samples), tree.n_parts - 1)
             positions, scores, kept = cut(tree, n_curve, smallest=wanted, **how)
             n_clusters = self._choose(positions, scores, tree, sizes, n_samples)
             n_cuts = n_clusters - 1

@@ -77,7 +77,6 @@ def test_control_c_at_thirty_moments(name, checks):
 # Where a loop is cut so that a signal is seen: the operations of a piece, at most.
 PIECES = {
     "_constrained._checked": 2**20,
-    "_hierarchy._merges": 2**20,
     "_trees._components": 2**20,
     "_trees._kruskal": 2**21,
     "_trees._prim": 2**27,

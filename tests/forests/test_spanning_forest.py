@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.sparse import csr_array
+from scipy.sparse import block_diag, csr_array
 from scipy.spatial.distance import cdist, pdist, squareform
 from sklearn.base import clone
 from sklearn.cluster import DBSCAN, AgglomerativeClustering
@@ -725,6 +725,22 @@ def test_weights_whose_products_overflow_are_refused(weight):
     expected = SpanningForestClustering(3).fit(X, sample_weight=np.full(30, 1e6))
     assert np.isfinite(fitted.cut_scores_).all()
     assert np.array_equal(fitted.labels_, expected.labels_)
+
+
+def test_scores_of_cuts_under_constraints():
+    X = np.random.default_rng(0).normal(size=(80, 2))
+    few = SpanningForestClustering(3).fit(X, cannot_link=[[0, 1], [2, 3]])
+    many = SpanningForestClustering(61).fit(X, cannot_link=[[0, 1], [2, 3]])
+    assert len(few.cut_scores_) == 60
+    assert np.array_equal(few.cut_scores_, many.cut_scores_)
+
+
+@pytest.mark.parametrize("n_parts", [12, 80])
+def test_auto_takes_all_parts_of_a_graph(n_parts):
+    graph = block_diag([np.array([[0.0, 1.0], [1.0, 0.0]])] * n_parts, format="csr")
+    graph.eliminate_zeros()
+    model = SpanningForestClustering("auto", metric="precomputed").fit(graph)
+    assert model.n_clusters_ == n_parts
 
 
 def test_the_recipe_for_users_of_dbscan(global_random_seed):

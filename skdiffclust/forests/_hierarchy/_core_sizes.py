@@ -147,8 +147,8 @@ def outlier_threshold(scores, false_rate, weights=None):
         return 1.0
     values = np.log(scores[inner]) - np.log1p(-scores[inner])
     weights = weights[inner]
-    low = _weighted_quantile(values, weights, 0.75)
-    high = _weighted_quantile(values, weights, 0.95)
+    low = weighted_quantile(values, weights, 0.75)
+    high = weighted_quantile(values, weights, 0.95)
     middle = (values > low) & (values <= high)
     mean = 0.0
     if middle.any():
@@ -164,10 +164,10 @@ def _median(values, weights, chosen):
     if weights is None:
         middle = (len(values) - 1) // 2
         return np.partition(values, middle)[middle]
-    return _weighted_quantile(values, weights[chosen], 0.5)
+    return weighted_quantile(values, weights[chosen], 0.5)
 
 
-def _weighted_quantile(values, weights, share):
+def weighted_quantile(values, weights, share):
     """Return the lower quantile of values (n,), each repeated `weights` times."""
     order = np.argsort(values)
     below = np.cumsum(weights[order])

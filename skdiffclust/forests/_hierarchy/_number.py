@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdiffclust.forests._hierarchy._core_sizes import sums_below
+from skdiffclust.forests._hierarchy._core_sizes import weighted_quantile
 from skdiffclust.forests._hierarchy._linkage import linkage_matrix
 from skdiffclust.forests._hierarchy._tree_cuts import LEAST_CLUSTER
+from skdiffclust.forests._trees._compilation_threshold import compiled_above_small
 from skdiffclust.forests._trees._tree import components
 
 # The number of clusters is read off a curve of at most this many cuts.
@@ -52,50 +53,70 @@ def evidence_of_cuts(tree, positions, sizes):
     `core_sizes`. In data without clusters edges are cut that lie in their middle, where
     the evidence is negative. A pass over the part for every cut.
     """
+    places, heights = _leaves(linkage_matrix(tree.edges, tree.lengths))
+    in_order = np.empty(len(sizes))
+    in_order[places] = sizes
     rest = np.delete(tree.edges, positions, axis=0)
     finest = components(rest, len(sizes))
-    ends = finest[tree.edges]
-    cuts = ends[positions]
-    samples_of = {0: np.arange(len(sizes))}
-    edges_of = {0: np.arange(len(tree.edges))}
-    local = np.empty(len(sizes), dtype=np.int64)
+    cuts = finest[tree.edges[positions]]
+    by_part = places[np.lexsort((places, finest))]
+    parts = np.split(by_part, np.cumsum(np.bincount(finest))[:-1])
+    part_of = np.arange(len(parts))
     evidence = np.empty(len(positions))
-    for i, (position, cut) in enumerate(zip(positions, cuts, strict=True)):
-        # The finest parts that later cuts separate are still together.
-        part_of = components(cuts[i + 1 :], len(positions) + 1)
-        sides = [part_of == part_of[end] for end in cut]
-        first = np.argmax(sides[0] | sides[1])
-        samples = samples_of.pop(first)
-        edges = edges_of.pop(first)
-        lengths = []
-        totals = []
-        for side in sides:
-            own = samples[side[finest[samples]]]
-            inner = edges[side[ends[edges]].all(axis=1)]
-            samples_of[np.argmax(side)] = own
-            edges_of[np.argmax(side)] = inner
-            local[own] = np.arange(len(own))
-            linkage = linkage_matrix(local[tree.edges[inner]], tree.lengths[inner])
-            lengths.append(_length_of_most(linkage, sizes[own]))
-            totals.append(sizes[own].sum())
+    # The last cut first: then its two sides are parts that are joined again.
+    for i in range(len(positions) - 1, -1, -1):
+        one, other = part_of[cuts[i]]
+        sides = parts[one], parts[other]
+        within = max(_length_of_most(side, heights, in_order[side]) for side in sides)
         # Of forced cuts, whose lengths are infinite, it is not defined.
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.log(tree.lengths[position]) - np.log(max(lengths))
+            ratio = np.log(tree.lengths[positions[i]]) - np.log(within)
         ratio = np.clip(ratio, -_MOST_EVIDENCE, _MOST_EVIDENCE)
-        smaller = min(totals)
+        smaller = min(in_order[side].sum() for side in sides)
         if smaller < LEAST_CLUSTER:
             evidence[i] = min(ratio, 0.0)
         else:
             evidence[i] = ratio - _CHANCE / smaller
+        parts[one] = np.sort(np.concatenate(sides), kind="stable")
+        part_of[part_of == other] = one
     return evidence
 
 
-def _length_of_most(linkage, sizes):
-    """Return the length at which a component has four fifths of the sizes (n,)."""
-    if not len(linkage):
-        return 0.0
-    sums = sums_below(linkage, sizes)[len(sizes) :]
-    return linkage[np.argmax(sums >= _SHARE * sums[-1]), 2]
+@compiled_above_small
+def _leaves(linkage):
+    """Return the place (n,) of each sample in a dendrogram, and heights (n - 1,).
+
+    A height is the length at which neighbouring samples are joined. So the components
+    of a length are the runs of samples between larger heights.
+    """
+    n_samples = len(linkage) + 1
+    starts = np.zeros(2 * n_samples - 1, dtype=np.int64)
+    heights = np.empty(n_samples - 1)
+    for t in range(n_samples - 2, -1, -1):
+        left = int(linkage[t, 0])
+        size = 1 if left < n_samples else int(linkage[left - n_samples, 3])
+        start = starts[n_samples + t]
+        starts[left] = start
+        starts[int(linkage[t, 1])] = start + size
+        heights[start + size - 1] = linkage[t, 2]
+    return starts[:n_samples], heights
+
+
+def _length_of_most(places, heights, sizes):
+    """Return the length at which a component has four fifths of the sizes (m,).
+
+    Of samples at ascending `places` (m,) of a dendrogram, which are a part of the tree:
+    two of them are joined inside it at the largest height that lies between them.
+    """
+    joined = np.zeros(len(places))
+    if len(places) > 1:
+        largest = np.maximum.reduceat(heights[: places[-1]], places[:-1])
+        # The component has the sample in the middle of the sizes.
+        below = np.cumsum(sizes)
+        middle = np.searchsorted(below, below[-1] / 2)
+        joined[middle + 1 :] = np.maximum.accumulate(largest[middle:])
+        joined[:middle] = np.maximum.accumulate(largest[:middle][::-1])[::-1]
+    return weighted_quantile(joined, sizes, _SHARE)
 
 
 def choose_number(scores, evidence, n_parts, n_samples):

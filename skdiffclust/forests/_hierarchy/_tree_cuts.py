@@ -26,6 +26,8 @@ import heapq
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import breadth_first_order
 
 from skdiffclust.forests._trees._compilation_threshold import compiled_above_small
 
@@ -95,10 +97,10 @@ def cut(
         return np.empty(0, dtype=np.int64), np.empty(0), min_size
     preorder, counts, edges = rooted(tree.edges)
     power = 0.0 if sizes is None else SIZE_POWER
+    lengths = np.where(may_cut, tree.lengths, -np.inf)
     values = _Values(
         edges,
-        tree.lengths,
-        np.append(_keys(tree.lengths, may_cut, power), -np.inf)[edges],
+        np.append(lengths, -np.inf)[edges],
         np.append(_logarithms(tree, weights), np.nan)[edges],
         _in_order(sizes, preorder),
         _in_order(weights, preorder),
@@ -139,31 +141,15 @@ def cut(
 class _Values(NamedTuple):
     """What is known of the edge above each sample in preorder, and of the sample, (n,).
 
-    The edge, its key, see `_keys`, the logarithm of its length, and the size and the
-    weight of the sample; and the lengths (n - 1,) of edges in cut order.
+    The edge, its length, -inf where it may not be cut, the logarithm of its length, and
+    the size and the weight of the sample.
     """
 
     edges: np.ndarray
     lengths: np.ndarray
-    keys: np.ndarray
     logs: np.ndarray
     sizes: np.ndarray
     weights: np.ndarray
-
-
-def _keys(lengths, may_cut, power):
-    """Return keys (n - 1,) of edges, which bound their scores without powers of sizes.
-
-    With a the smaller size, key * a / 2 <= c * score ** (1 / power) <= key * a for a
-    constant c. With a power of 0, keys are the scores. They are infinite for edges
-    that have to be cut, and -inf for those that may not be cut.
-    """
-    keys = lengths
-    if power:
-        finite = lengths[np.isfinite(lengths)]
-        largest = finite.max(initial=0.0)
-        keys = (lengths / largest if largest else lengths) ** (1 / power)
-    return np.where(may_cut, keys, -np.inf)
 
 
 def _logarithms(tree, weights):
@@ -206,27 +192,29 @@ class _BestCut(NamedTuple):
 def _best_cut(part, values, min_size, power):
     """Return the best cut of a part, or None where nothing may be cut."""
     samples, counts, _ = part
-    keys = values.keys[samples]
-    if min_size > 1:
-        weights = np.append(0.0, np.cumsum(values.weights[samples]))
-        smaller = np.minimum(*_sides(weights, counts, np.arange(len(samples))))
-        keys[(smaller < min_size) & (keys < np.inf)] = -np.inf
-    sums, places = places_of_best(samples, counts, keys, values.sizes, power > 0)
-    if not len(places):
-        return None
     edges = values.edges[samples]
-    lengths = values.lengths[edges[places]]
+    lengths = values.lengths[samples]
+    lengths[0] = -np.inf  # of the edge that leads out of the part
+    places = np.arange(len(samples))
+    if min_size > 1:
+        weights = _running_sums(values.weights[samples])
+        smaller = np.minimum(*_sides(weights, counts, places))
+        lengths[(smaller < min_size) & (lengths < np.inf)] = -np.inf
+    sums = _running_sums(values.sizes[samples])
     one, other = _sides(sums, counts, places)
     with np.errstate(invalid="ignore", divide="ignore"):
         scores = lengths * (one * other / (one + other)) ** power
-    scores[np.isposinf(lengths)] = np.inf
+    scores[np.minimum(one, other) <= 0] = -np.inf
+    scores[lengths == np.inf] = np.inf
     score = scores.max()
-    place = _longest(places[scores == score], edges)
+    if score == -np.inf:
+        return None
+    place = _longest(np.flatnonzero(scores == score), edges)
     rank = score
     if power and 0 < score < np.inf:
         logs = values.logs[samples]
         logs[0] = np.nan  # of the edge that leads out of the part
-        small = _small_clusters(counts, sums, place, keys > -np.inf, logs)
+        small = _small_clusters(counts, sums, place, lengths > -np.inf, logs)
         if len(small):
             place = _longest(small, edges)
         if part.rank < np.inf:
@@ -237,43 +225,9 @@ def _best_cut(part, values, min_size, power):
     return _BestCut(-rank, int(edges[place]), float(score), int(place), part)
 
 
-@compiled_above_small
-def places_of_best(samples, counts, keys, sizes, by_size):
-    """Find the edges of a part that may have the largest score.
-
-    These are the ones whose bound is at least half of the largest, see `_keys`; the
-    bound is the key if not `by_size`. `samples` and `counts` (m,) are those of the
-    part, `keys` (m,) those of the edges above its samples, and `sizes` (n,) belong to
-    samples in preorder. Returns the running sums (m + 1,) of the sizes of the part and
-    the places (k,) of the edges in it, none if no edge may be cut.
-    """
-    n_samples = len(samples)
-    sums = np.empty(n_samples + 1)
-    sums[0] = 0.0
-    for i in range(n_samples):
-        sums[i + 1] = sums[i] + sizes[samples[i]]
-    places = np.empty(n_samples, dtype=np.int64)
-    bounds = np.empty(n_samples)
-    n_places = 0
-    largest = -np.inf
-    share = 0.499 if by_size else 1.0  # bounds are rounded
-    for i in range(1, n_samples):  # the first edge leads out of the part
-        bound = keys[i]
-        if by_size and abs(bound) < np.inf:
-            below = sums[i + counts[i]] - sums[i]
-            smaller = min(below, sums[n_samples] - below)
-            bound = bound * smaller if smaller > 0.0 else -np.inf
-        if bound > -np.inf and bound >= share * largest:
-            places[n_places] = i
-            bounds[n_places] = bound
-            n_places += 1
-            largest = max(largest, bound)
-    n_kept = 0
-    for at in range(n_places):
-        if bounds[at] >= share * largest:
-            places[n_kept] = places[at]
-            n_kept += 1
-    return sums, places[:n_kept]
+def _running_sums(values):
+    """Return the sums (m + 1,) of the first values (m,), from that of none on."""
+    return np.append(0.0, np.cumsum(values))
 
 
 def _longest(places, edges):
@@ -304,7 +258,7 @@ def _small_clusters(counts, sums, place, may_cut, logs):
         return start
     one, other = _sides(sums, counts, start)
     stop = start + counts[start]
-    totals = np.append(0.0, np.cumsum(np.where(is_missing, 0.0, logs)))
+    totals = _running_sums(np.where(is_missing, 0.0, logs))
     missing = np.flatnonzero(is_missing)
     n_below = stop - start - 1
     n_below -= np.searchsorted(missing, stop) - np.searchsorted(missing, start)
@@ -362,70 +316,46 @@ def _divide(found):
     return above, below
 
 
-@compiled_above_small
 def rooted(edges):
     """Root the tree of edges (n - 1, 2) at sample 0.
 
     Returns its samples in preorder (n,), the number of samples below each of them,
-    itself included, and the edge from each to its parent; the first has none, -1.
+    itself included, and the edge from each to its parent; the first has none, -1. Below
+    each sample, the one at the longest edge comes first.
     """
     n_samples = len(edges) + 1
-    # Of the edges at each sample: their number, and the exclusive or of the edges and
-    # of the samples at their other ends, which is the last one when one is left.
-    degrees = np.empty(n_samples, dtype=np.int32)
-    links = np.empty(n_samples, dtype=np.int32)
-    ends = np.empty(n_samples, dtype=np.int32)
-    below = np.empty(n_samples, dtype=np.int32)
-    for i in range(n_samples):
-        degrees[i] = 0
-        links[i] = 0
-        ends[i] = 0
-        below[i] = 1
-    for e in range(len(edges)):
-        for side in range(2):
-            i = edges[e, side]
-            degrees[i] += 1
-            links[i] ^= e
-            ends[i] ^= edges[e, 1 - side]
-    degrees[0] = 0  # so that the root is never taken for a leaf
-    # Leaves are removed, each before the sample above it.
-    removed = np.empty(n_samples, dtype=np.int32)
-    n_removed = 0
-    for first in range(n_samples):
-        i = first
-        while i <= first and degrees[i] == 1:
-            above = ends[i]
-            removed[n_removed] = i
-            n_removed += 1
-            degrees[i] = 0
-            degrees[above] -= 1
-            links[above] ^= links[i]
-            ends[above] ^= i
-            below[above] += below[i]
-            i = above
-    # Below each sample, the one at the longest edge comes first.
-    following = degrees
-    places = np.empty(n_samples, dtype=np.int32)
-    places[0] = 0
-    for i in range(n_samples):
-        following[i] = 1
-    for e in range(len(edges)):
-        i = edges[e, 0] if ends[edges[e, 0]] == edges[e, 1] else edges[e, 1]
-        places[i] = following[ends[i]]
-        following[ends[i]] += below[i]
+    ones = np.ones(len(edges), dtype=np.int8)
+    graph = csr_array((ones, edges.T), shape=(n_samples, n_samples))
+    order, parents = breadth_first_order(graph, 0, directed=False)
+    first, second = edges.T
+    lower = np.where(parents[first] == second, first, second)
+    places, below = _places_in_preorder(order, parents, lower)
+    edge = np.full(n_samples, -1)
+    edge[places[lower]] = np.arange(len(edges))
     preorder = np.empty(n_samples, dtype=np.int64)
-    counts = np.empty(n_samples, dtype=np.int64)
-    edge = np.empty(n_samples, dtype=np.int64)
-    preorder[0] = 0
-    counts[0] = n_samples
-    edge[0] = -1
-    for at in range(n_removed - 1, -1, -1):
-        i = removed[at]
-        places[i] += places[ends[i]]
-        preorder[places[i]] = i
-        counts[places[i]] = below[i]
-        edge[places[i]] = links[i]
-    return preorder, counts, edge
+    preorder[places] = np.arange(n_samples)
+    return preorder, below[preorder], edge
+
+
+@compiled_above_small
+def _places_in_preorder(order, parents, lower):
+    """Return the place (n,) of each sample in preorder, and how many it has below.
+
+    `order` and `parents` (n,) are those of a search from the root, `lower` (n - 1,) the
+    lower ends of edges in the order in which they leave a sample.
+    """
+    n_samples = len(order)
+    below = np.ones(n_samples, dtype=np.int64)
+    for at in range(n_samples - 1, 0, -1):
+        below[parents[order[at]]] += below[order[at]]
+    places = np.zeros(n_samples, dtype=np.int64)
+    following = np.ones(n_samples, dtype=np.int64)
+    for i in lower:
+        places[i] = following[parents[i]]
+        following[parents[i]] += below[i]
+    for at in range(1, n_samples):
+        places[order[at]] += places[parents[order[at]]]
+    return places, below
 
 
 def _in_order(values, order):
