@@ -489,7 +489,10 @@ def _symmetrised(directed):
         directed.indices, mirrored.indices
     ):  # nothing has to be sorted
         difference = np.abs(directed.data - mirrored.data).max(initial=0.0)
-        mirrored.data = 0.5 * directed.data + 0.5 * mirrored.data
+        if difference:
+            mirrored.data = 0.5 * directed.data + 0.5 * mirrored.data
+        else:
+            mirrored.data = directed.data
         # Kernels are compiled for one type of indices.
         mirrored.indices = mirrored.indices.astype(np.int64, copy=False)
         mirrored.indptr = mirrored.indptr.astype(np.int64, copy=False)

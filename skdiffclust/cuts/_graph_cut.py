@@ -55,10 +55,7 @@ def modularity_score(estimator, X, labels):
     graph = Affinity.of(estimator).fit(X)
     kept = np.flatnonzero(labels >= 0)
     graph = graph[kept][:, kept]
-    degrees = graph.sum(axis=1)
-    if not degrees.any():
-        return 0.0
-    return float(modularity(graph, labels[kept], degrees))
+    return float(modularity(graph, labels[kept], graph.sum(axis=1)))
 
 
 def _has_rows(estimator):

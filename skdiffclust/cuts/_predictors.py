@@ -157,16 +157,15 @@ class GraphPredictor:
         """Return the best clusters (m,) for links (m, n) to the training samples."""
         degrees = links.sum(axis=1)[:, None]
         inside = links @ self.members
-        least = 1.0
-        if self.normalized:
-            least = 1e-12 * (self.sizes.sum() or 1.0)
         # Edges of a sample add to the cuts of all clusters but its own, and to all
         # sizes if these are sums of degrees.
-        sizes = np.maximum(self.sizes, least)
-        own = sizes + 1.0
         if self.normalized:
-            sizes = sizes + inside
+            least = 1e-12 * (self.sizes.sum() or 1.0)
+            sizes = np.maximum(self.sizes, least) + inside
             own = sizes + degrees
+        else:
+            sizes = np.maximum(self.sizes, 1.0)
+            own = sizes + 1.0
         cuts = self.cuts + inside
         change = (self.cuts + degrees - inside) / own - cuts / sizes
         labels = change.argmin(axis=1)

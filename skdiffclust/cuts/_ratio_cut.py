@@ -305,14 +305,15 @@ def cuts_of(graph, labels):
 def modularity(graph, labels, degrees):
     """Return the modularity of labels (m,), -1 for noise, of a graph with degrees (m,).
 
-    Degrees may include edges within a node.
+    Degrees may include edges within a node. It is 0 without any edges.
     """
     edges = graph.tocoo()
     cut = edges.data[labels[edges.row] != labels[edges.col]].sum()
     kept = labels >= 0
     volumes = np.bincount(labels[kept], degrees[kept])
-    total = volumes.sum() or 1.0
-    return 1.0 - cut / total - np.square(volumes / total).sum()
+    total = volumes.sum()
+    scale = total or 1.0
+    return (total - cut) / scale - np.square(volumes / scale).sum()
 
 
 def border_mixing(graph, labels):
@@ -340,9 +341,7 @@ def check_graph(graph, *, caller, name="graph"):
                 f"similarities between samples. Got shape {graph.shape} instead. Pass "
                 "one row and one column per sample."
             )
-    if not _is_clean(graph):
-        graph = check_precomputed(graph, name=name, kind="similarity")
-    graph = sp.csr_array(graph)
+    graph = sp.csr_array(check_precomputed(graph, name=name, kind="similarity"))
     if graph.nnz and graph.data.min() < 0:
         raise ValueError(
             f"The {name!r} parameter of {caller} must not have negative weights. Got "
@@ -362,25 +361,6 @@ def check_graph(graph, *, caller, name="graph"):
         indptr = graph.indptr.astype(np.int32, copy=False)
         graph = sp.csr_array((graph.data, indices, indptr), shape=graph.shape)
     return graph
-
-
-def _is_clean(graph):
-    """Whether a graph is a finite, symmetric float64 CSR matrix without diagonal.
-
-    A transposition is cheaper than the sort that symmetrises.
-    """
-    if not sp.issparse(graph) or graph.format != "csr" or graph.dtype != np.float64:
-        return False
-    n, m = graph.shape
-    if n != m or not graph.has_canonical_format or not np.isfinite(graph.data).all():
-        return False
-    mirror = graph.T.tocsr()
-    return (
-        np.array_equal(graph.indptr, mirror.indptr)
-        and np.array_equal(graph.indices, mirror.indices)
-        and np.array_equal(graph.data, mirror.data)
-        and not graph.diagonal().any()
-    )
 
 
 def _check_assignments(assignments, n, *, caller):
