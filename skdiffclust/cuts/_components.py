@@ -18,10 +18,10 @@ def find_parts(graph):
 def is_small(parts, sizes, n_clusters, *, joins_neighbors):
     """Whether each node (n,) is in a part too small to be a cluster.
 
-    Those are parts below a tenth of the mean size of a cluster, single nodes if a
-    cluster has more than two nodes on average, and pairs if it has more than four. None
-    is small if too few nodes would be left. The tenth does not count in graphs of
-    nearest neighbours, in which such parts are rare, of no more parts than clusters.
+    Those are parts below a tenth of the mean size of a cluster, and single nodes if a
+    cluster has more than two nodes on average. None is small if too few nodes would be
+    left. The tenth does not count in graphs of nearest neighbours, in which such parts
+    are rare, of no more parts than clusters.
 
     Parameters
     ----------
@@ -33,11 +33,11 @@ def is_small(parts, sizes, n_clusters, *, joins_neighbors):
     """
     n_nodes = np.bincount(parts)
     part_sizes = np.bincount(parts, sizes)
-    few = n_nodes < min(2.0, len(parts) / (2.0 * n_clusters))
+    is_single = (n_nodes == 1) & (len(parts) > 2 * n_clusters)
     least = _LEAST_PART * sizes.sum() / n_clusters
     if joins_neighbors and len(n_nodes) <= n_clusters:
         least = 0.0
-    small = (few | (part_sizes < least))[parts]
+    small = (is_single | (part_sizes < least))[parts]
     if np.count_nonzero(~small) < n_clusters:
         return np.zeros(len(parts), dtype=bool)
     return small

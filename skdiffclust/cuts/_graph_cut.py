@@ -135,9 +135,9 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     small_components : {"place", "noise"}, default="place"
         How to label samples in connected components of the graph that are too small to
         be clusters: parts below a tenth of the mean size of a cluster (not of nearest
-        neighbours, if there are no more parts than clusters), single nodes, and pairs
-        where a cluster has more than four nodes. "place": into the cluster of
-        the nearest sample, or, where there are no features, into the largest cluster.
+        neighbours, if there are no more parts than clusters), and single nodes where a
+        cluster has more than two nodes. "place": into the cluster of the nearest
+        sample, or, where there are no features, into the largest cluster.
         "noise": they are labelled -1, and do not count in the mean size. Larger parts
         are clusters; if there are more of them than clusters, parts are combined,
         starting with the largest, by adding each one to the smallest cluster so far.

@@ -430,6 +430,16 @@ def test_noise_does_not_count_in_the_bounds_on_sizes(bound, sizes):
         model.set_params(min_cluster_size=9).fit(graph)
 
 
+def test_a_pair_in_a_small_network_is_a_cluster_and_a_single_node_is_not():
+    cliques = [1 - np.eye(n) for n in (6, 6, 2)]
+    model = GraphCutClustering(3, affinity="precomputed")
+    model.fit(sp.block_diag(cliques))
+    np.testing.assert_array_equal(model.cluster_sizes_, [6, 6, 2])
+    with pytest.warns(UserWarning, match="1 nodes in 1 parts"):
+        model.fit(sp.block_diag([*cliques, np.zeros((1, 1))]))
+    np.testing.assert_array_equal(model.cluster_sizes_, [7, 6, 2])
+
+
 def test_parts_that_bounds_or_links_divide_are_not_said_to_be_whole():
     graph = np.kron(np.eye(3), np.ones((4, 4)))
     model = GraphCutClustering(
