@@ -51,8 +51,7 @@ def make_settings(estimator, *, is_labelled):
     encoder = "free" if is_precomputed(estimator) else estimator.encoder
     if callable(encoder):
         require_torch("PRCut with a module as encoder")
-    factors = {"free": _FREE_RATE, "linear": _LINEAR_RATE}
-    factor = factors.get(encoder, 1.0) if isinstance(encoder, str) else 1.0
+    factor = {"free": _FREE_RATE, "linear": _LINEAR_RATE}.get(encoder, 1.0)
     balance_weight = estimator.balance_weight
     if balance_weight == "auto":
         balance_weight = _LABELLED_BALANCE if is_labelled else _BALANCE

@@ -411,7 +411,8 @@ class PRCut(
         problem = read_problem(self, searching, X, graph, sample_weight, links, rng)
         samples, groups, n_clusters, self.cut_curve_ = problem
         labels = self._first_labels(samples, groups, n_clusters, searching, rng)
-        if groups.constraints is not None and not self._begins_with("graph_cut"):
+        is_searched = isinstance(self.init, str) and self.init == "graph_cut"
+        if groups.constraints is not None and not is_searched:
             raise ValueError(
                 "The 'partial_labels', 'must_link' and 'cannot_link' parameters of "
                 "PRCut.fit need init='graph_cut', which satisfies them. Got "
@@ -468,22 +469,17 @@ class PRCut(
         training.finish()
         return self
 
-    def _begins_with(self, init):
-        """Whether `init` is this name."""
-        return isinstance(self.init, str) and self.init == init
-
     def _first_labels(self, samples, groups, n_clusters, searching, random_state):
         """Return the labels (n,) that `init` says, by decreasing size, or None."""
         from skdiffclust.cuts._partition import find_partition
         from skdiffclust.cuts._starts import spectral_labels
 
-        n_samples = samples.graph.shape[0]
-        if self._begins_with("random"):
-            return None
         if not isinstance(self.init, str):
-            return check_init(self.init, n_samples, n_clusters)
+            return check_init(self.init, samples.graph.shape[0], n_clusters)
+        if self.init == "random":
+            return None
         n_used = min(n_clusters, groups.n_groups)
-        if self._begins_with("spectral"):
+        if self.init == "spectral":
             n_init = _STARTS if self.n_init == "auto" else self.n_init
             labels = spectral_labels(samples.graph, n_used, n_init, random_state)
         else:
