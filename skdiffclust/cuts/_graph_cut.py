@@ -148,8 +148,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     n_init : int or "auto", default="auto"
         Number of searches, which are combined; with "spectral", of runs of k-means.
         "auto" is 10; on graphs of less than a hundred thousand edges there are more, up
-        to 60, and on those of more than three million fewer, at least 2. Those beyond
-        20 are left out if two of the first 20 find the lowest cut.
+        to 20, and on those of more than three million fewer, at least 2.
     random_state : int, RandomState instance or None, default=None
         Determines all random numbers.
 

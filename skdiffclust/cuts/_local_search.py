@@ -96,10 +96,9 @@ def as_level(graph, divisors=None, sizes=None, apart=()):
 def local_search(level, labels, n_clusters, bounds=UNBOUNDED):
     """Lower the cut of labels by moves of single nodes.
 
-    The nodes with neighbours in other clusters are moved to the best cluster among
-    those of their neighbours (a node without edges: among all), then the neighbours of
-    those that moved, until no move lowers the cut. A cluster with one node keeps it.
-    O(n_edges) a pass.
+    Nodes are moved to the best cluster among those of their neighbours (a node without
+    edges: among all), then the neighbours of those that moved, until no move lowers the
+    cut. A cluster with one node keeps it. O(n_edges) a pass.
 
     Parameters
     ----------
@@ -164,7 +163,7 @@ def _settle(level, labels, clusters, bounds):
     n_moved = 1
     while n_moved:
         n_moved = 0
-        queued = boundary(level, labels)
+        queued = np.ones(level.n, dtype=bool)
         while queued.any():
             nodes = np.flatnonzero(queued)
             n_edges = (level.indptr[nodes + 1] - level.indptr[nodes]).sum()
@@ -211,22 +210,6 @@ def cuts_of_clusters(level, labels, n_clusters):
             if labels[level.indices[e]] == labels[i]:
                 cuts[labels[i]] -= level.data[e]
     return cuts
-
-
-@compiled(nogil=True)
-def boundary(level, labels):
-    """Return which nodes (n,) have a neighbour in another cluster, or no neighbour.
-
-    And those with a node in their cluster that they must be separated from.
-    """
-    outer = np.zeros(len(labels), np.bool_)
-    for i in range(len(labels)):
-        outer[i] = level.indptr[i] == level.indptr[i + 1]
-        for e in range(level.indptr[i], level.indptr[i + 1]):
-            if labels[level.indices[e]] != labels[i] or level.data[e] < 0.0:
-                outer[i] = True
-                break
-    return outer
 
 
 @compiled(inline="always")

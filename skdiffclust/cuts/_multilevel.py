@@ -1,8 +1,6 @@
 """Low cuts without eigenvectors: coarsen, merge greedily, search locally, combine."""
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import breadth_first_order
 
 from skdiffclust._compat import effective_n_threads
 from skdiffclust._compiled import compiled
@@ -23,13 +21,8 @@ _MAX_NODES = 2000
 # neighbour that they share; and beyond the second, in any order.
 _TWO_HOPS = 0.6
 _STALLED = 0.95
-# Partitions grown beside the merged one, which on graphs without clear clusters has
-# clusters of very unequal size; and by how much of the mean size coarse graphs may be
-# out of bounds.
-_N_GROWN = 4
+# By how much of the mean size coarse graphs may be out of bounds.
 _LOOSE = 0.1
-# Starts after which it is asked whether two of them have the lowest cut.
-_ROUND = 20
 # Number of nodes from which starts run in threads.
 _THREADED = 2000
 
@@ -38,8 +31,7 @@ def search(level, n_clusters, n_starts, random_state, bounds=UNBOUNDED):
     """Return labels (n,) int64 of a cut at most the lowest of several starts.
 
     The best is combined with each of the others: what both group together is one node,
-    and the small graph of those nodes is cut anew. After 20 starts, the others are left
-    out if two of these have the lowest cut.
+    and the small graph of those nodes is cut anew.
 
     O(n_starts n_edges) time, and O(n_starts (20 n_clusters)^2) on coarse graphs. The
     starts run in threads, and are the same for any number of them.
@@ -47,24 +39,16 @@ def search(level, n_clusters, n_starts, random_state, bounds=UNBOUNDED):
     seeds = random_state.randint(np.iinfo(np.int32).max, size=n_starts)
     starts = [None] * n_starts
 
-    def work(first, last, n_done):
-        for i in range(n_done + first, n_done + last):
+    def work(first, last):
+        for i in range(first, last):
             rng = np.random.RandomState(seeds[i])
             starts[i] = multilevel(level, n_clusters, rng, bounds)
 
     n_threads = effective_n_threads() if level.n >= _THREADED else 1
-    ranks = []
-    while len(ranks) < n_starts:
-        n_done = len(ranks)
-        n_more = min(_ROUND, n_starts - n_done)
-        run_chunks(work, n_more, (n_done,), n_threads)
-        found = starts[n_done : n_done + n_more]
-        ranks += [rank(level, labels, n_clusters, bounds) for labels in found]
-        lowest = sorted(ranks)[:2]
-        if np.allclose(lowest[0], lowest[-1], rtol=1e-9, atol=0.0):
-            break
-    order = sorted(range(len(ranks)), key=ranks.__getitem__)
-    best, *others = (starts[i] for i in order)
+    run_chunks(work, n_starts, (), n_threads)
+    best, *others = sorted(
+        starts, key=lambda found: rank(level, found, n_clusters, bounds)
+    )
     for other in others:
         best = combine(level, best, other, n_clusters, random_state, bounds)
     return best
@@ -74,46 +58,24 @@ def multilevel(level, n_clusters, random_state, bounds=UNBOUNDED):
     """Return labels (n,) int64 of a low cut of a graph of n >= n_clusters nodes.
 
     Heaviest edges are contracted in random order until few nodes are left, which are
-    merged greedily or divided by distance, and a local search improves the labels at
-    every level on the way back.
+    merged greedily, and a local search improves the labels at every level on the way
+    back.
     """
     enough = min(max(_MIN_NODES, _NODES_PER_CLUSTER * n_clusters), _MAX_NODES)
     enough = max(min(enough, level.n // 3), 2 * n_clusters)
-    # No node may grow so large that clusters of it cannot be within their bounds.
-    heaviest = np.inf if bounds == UNBOUNDED else 1.5 * level.sizes.sum() / enough
-    levels, groups = contract(level, enough, random_state, heaviest)
-    loose = loosened(levels[-1], n_clusters, bounds) if groups else bounds
-    # Merging considers sizes, and nodes that must be separated, only when it may be too
-    # late; growing considers little but sizes.
-    coarsest = levels[-1]
-    candidates = [merge(coarsest, n_clusters, loose[1])]
-    for node in random_state.randint(coarsest.n, size=_N_GROWN):
-        candidates.append(divide_by_distance(coarsest, node, n_clusters))
-    improved = [
-        local_search(coarsest, found, n_clusters, loose) for found in candidates
-    ]
-    labels = min(improved, key=lambda found: rank(coarsest, found, n_clusters, loose))
-    for i in reversed(range(len(groups))):
-        within = loosened(levels[i], n_clusters, bounds) if i else bounds
-        labels = local_search(levels[i], labels[groups[i]], n_clusters, within)
-    return labels
 
-
-def contract(level, enough, random_state, heaviest=np.inf):
-    """Return levels of ever fewer nodes, down to `enough`, and the groups between them.
-
-    The groups (n,) of each level but the last are the nodes of the next.
-    """
-    levels = [level]
-    all_groups = []
-    while level.n > enough:
-        groups, n_groups = match(level, random_state.permutation(level.n), heaviest)
+    def solve(level, within):
+        n_groups = level.n
+        if level.n > enough:
+            groups, n_groups = match(level, random_state.permutation(level.n))
         if n_groups == level.n:
-            break
-        level = coarsen(level, groups, n_groups)
-        levels.append(level)
-        all_groups.append(groups)
-    return levels, all_groups
+            labels = merge(level, n_clusters, within[1])
+        else:
+            coarse = coarsen(level, groups, n_groups)
+            labels = solve(coarse, loosened(coarse, n_clusters, bounds))[groups]
+        return local_search(level, labels, n_clusters, within)
+
+    return solve(level, bounds)
 
 
 def loosened(level, n_clusters, bounds):
@@ -130,68 +92,45 @@ def loosened(level, n_clusters, bounds):
     return min(bounds[0], mean - slack), max(bounds[1], mean + slack)
 
 
-def divide_by_distance(level, node, n_clusters):
-    """Return labels (n,) of equal numbers of nodes, in the order of a walk from a node.
-
-    The walk is breadth-first; nodes that it does not reach come last.
-    """
-    graph = sp.csr_array((level.data, level.indices, level.indptr), (level.n, level.n))
-    order = breadth_first_order(graph, node, return_predecessors=False)
-    order = np.concatenate([order, np.setdiff1d(np.arange(level.n), order)])
-    labels = np.empty(level.n, dtype=np.int64)
-    labels[order] = np.arange(level.n) * n_clusters // level.n
-    return labels
-
-
 def combine(level, labels, other, n_clusters, random_state, bounds=UNBOUNDED):
     """Return the labels (n,) of a cut at most that of `labels`, recut with `other`."""
     both = labels * n_clusters + other
     groups = np.unique(both, return_inverse=True)[1]
-    n_groups = int(groups.max()) + 1
-    coarse = coarsen(level, groups, n_groups)
-    inherited = np.empty(n_groups, dtype=np.int64)
-    inherited[groups] = labels
-    candidates = [
-        local_search(coarse, inherited, n_clusters, bounds),
-        multilevel(coarse, n_clusters, random_state, bounds),
-    ]
-    # Only the better of the two is worth the moves on the fine graph.
-    start = min(candidates, key=lambda found: rank(coarse, found, n_clusters, bounds))
-    improved = local_search(level, start[groups], n_clusters, bounds)
+    coarse = coarsen(level, groups, int(groups.max()) + 1)
+    start = multilevel(coarse, n_clusters, random_state, bounds)[groups]
+    improved = local_search(level, start, n_clusters, bounds)
     return min(
         (labels, improved), key=lambda found: rank(level, found, n_clusters, bounds)
     )
 
 
-def match(level, order, heaviest):
+def match(level, order):
     """Return groups (n,) of one node or two, in a random order (n,), and their number.
 
-    No pair is of more than `heaviest` size. Where many nodes are left alone, two whose
-    heaviest edge leads to the same node are paired, and where most are, any two.
+    Where many nodes are left alone, two whose heaviest edge leads to the same node are
+    paired, and where most are, any two.
     """
-    partner, hubs = pair_nodes(level, order, heaviest)
+    partner, hubs = pair_nodes(level, order)
     for share, keys in ((_TWO_HOPS, hubs), (_STALLED, np.zeros_like(hubs))):
         alone = np.flatnonzero(partner == np.arange(level.n))
         if len(alone) + level.n > 2 * share * level.n:
             # Nodes that must be separated from others are left alone.
             alone = np.setdiff1d(alone, level.indices[level.data < 0.0])
             alone = alone[keys[alone] >= 0]
-            _pair_by_key(level, partner, alone, keys, heaviest)
+            _pair_by_key(partner, alone, keys)
     first = np.minimum(partner, np.arange(level.n))
     numbers = np.cumsum(first == np.arange(level.n)) - 1
     return numbers[first], int(numbers[-1]) + 1
 
 
-def _pair_by_key(level, partner, alone, keys, heaviest):
+def _pair_by_key(partner, alone, keys):
     """Pair, in place, nodes `alone` with the next one of the same key."""
     alone = alone[np.argsort(keys[alone], kind="stable")]
     keys = keys[alone]
     rank_of_key = np.arange(len(alone)) - np.searchsorted(keys, keys)
     second = np.flatnonzero(rank_of_key % 2 == 1)
-    pairs = alone[second - 1], alone[second]
-    fits = level.sizes[pairs[0]] + level.sizes[pairs[1]] <= heaviest
-    partner[pairs[0][fits]] = pairs[1][fits]
-    partner[pairs[1][fits]] = pairs[0][fits]
+    partner[alone[second - 1]] = alone[second]
+    partner[alone[second]] = alone[second - 1]
 
 
 def coarsen(level, groups, n_groups):
@@ -219,7 +158,7 @@ def merge(level, n_clusters, high=np.inf):
     links = np.zeros((level.n, level.n))
     rows = np.repeat(np.arange(level.n), np.diff(level.indptr))
     links[rows, level.indices] = level.data
-    pairs = merge_pairs(
+    owner = merge_pairs(
         links,
         level.divisors.copy(),
         level.degrees.copy(),
@@ -227,19 +166,15 @@ def merge(level, n_clusters, high=np.inf):
         n_clusters,
         high,
     )
-    owner = np.arange(level.n)
-    owner[pairs[:, 1]] = pairs[:, 0]
-    while (owner != owner[owner]).any():
-        owner = owner[owner]
     return np.unique(owner, return_inverse=True)[1]
 
 
 @compiled(nogil=True)
-def pair_nodes(level, order, heaviest):
+def pair_nodes(level, order):
     """Pair nodes by the heaviest edge for their divisors; return (partners, hubs) (n,).
 
     A node alone is its own partner; its hub is the neighbour of the heaviest edge, -1
-    for any other node. No pair is of more than `heaviest` size.
+    for any other node.
     """
     n = len(order)
     partner = np.arange(n)
@@ -255,7 +190,7 @@ def pair_nodes(level, order, heaviest):
             if level.data[e] > hub_weight:
                 hubs[i] = j
                 hub_weight = level.data[e]
-            if partner[j] != j or level.sizes[i] + level.sizes[j] > heaviest:
+            if partner[j] != j:
                 continue
             weight = level.data[e] * (1.0 / level.divisors[i] + 1.0 / level.divisors[j])
             if weight > best_weight:
@@ -323,14 +258,13 @@ def _merged(links, divisors, cuts, sizes, i, j, high, penalty):
 
 @compiled(nogil=True)
 def merge_pairs(links, divisors, cuts, sizes, n_clusters, high):
-    """Return the pairs (m, 2) that are merged, in order, down to n_clusters.
+    """Return a node (n,) of the cluster of each node after merges down to n_clusters.
 
-    The second of a pair becomes part of the first. links (n, n), divisors, cuts and
-    sizes (n,) are of the nodes, and are written.
+    links (n, n), divisors, cuts and sizes (n,) are of the nodes, and are written.
     """
     n = len(divisors)
     active = np.ones(n, np.bool_)
-    pairs = np.empty((n - n_clusters, 2), np.int64)
+    owner = np.arange(n)
     partner = np.full(n, -1)
     gain = np.full(n, np.inf)
     penalty = 1.0
@@ -338,7 +272,7 @@ def merge_pairs(links, divisors, cuts, sizes, n_clusters, high):
         penalty += cuts[i] / divisors[i]
     a = -1
     b = -1
-    for m in range(n - n_clusters):
+    for _ in range(n - n_clusters):
         for i in range(n):
             if not active[i]:
                 continue
@@ -357,8 +291,6 @@ def merge_pairs(links, divisors, cuts, sizes, n_clusters, high):
             if gain[i] < gain[a]:
                 a = i
         b = partner[a]
-        pairs[m, 0] = a
-        pairs[m, 1] = b
         cuts[a] = max(cuts[a] + cuts[b] - 2.0 * links[a, b], 0.0)
         divisors[a] += divisors[b]
         sizes[a] += sizes[b]
@@ -367,4 +299,6 @@ def merge_pairs(links, divisors, cuts, sizes, n_clusters, high):
         for i in range(n):
             links[a, i] += links[b, i]
             links[i, a] = links[a, i]
-    return pairs
+            if owner[i] == b:
+                owner[i] = a
+    return owner

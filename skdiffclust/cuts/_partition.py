@@ -37,7 +37,7 @@ _LEAST_SIZE = 0.01
 _LEAST_DIVISOR = 1e-6
 # Starts with n_init="auto" on small graphs, where starts disagree: all of them together
 # see at most this many edges.
-_MOST_STARTS = 60
+_MOST_STARTS = 20
 _SMALL_EDGES = 1_000_000
 # Starts on other graphs, fewer on large ones: all of them together see at most this
 # many edges, which takes about half a minute of the processor.
@@ -345,9 +345,9 @@ def _refuse_bounds(settings, bounds, sizes, n_clusters):
     if sizes.max() > high:
         raise ValueError(
             f"The 'max_imbalance' parameter of {settings.owner} must leave room for "
-            f"the heaviest group of equal samples, of size {sizes.max():.6g}, in a "
-            f"cluster of at most {high:.6g}. Got {settings.max_imbalance} instead. "
-            "Raise it, or use fewer clusters."
+            "the heaviest group of equal or linked samples, of size "
+            f"{sizes.max():.6g}, in a cluster of at most {high:.6g}. Got "
+            f"{settings.max_imbalance} instead. Raise it, or use fewer clusters."
         )
 
 
@@ -377,7 +377,10 @@ def warn_if_fewer(owner, n_clusters, n_found, n_distinct):
         else "the others emptied in training. Raise balance_weight or n_init, or "
         "lower learning_rate"
     )
-    _warn(f"{owner} found {n_found} clusters instead of {n_clusters}: {reason}.")
+    warn(
+        f"{owner} found {n_found} clusters instead of {n_clusters}: {reason}.",
+        ConvergenceWarning,
+    )
 
 
 def warn_if_small(owner, n_clusters, sizes, remedy):
@@ -386,10 +389,11 @@ def warn_if_small(owner, n_clusters, sizes, remedy):
     least = _LEAST_SIZE * sizes.sum() / n_clusters
     small = sizes[sizes < least]
     if len(small):
-        _warn(
+        warn(
             f"{len(small)} of {len(sizes)} clusters of {owner} are below 1 % of the "
             f"mean size (the smallest is {small.min():g}, 1 % is {least:.3g}): they "
-            f"contribute little to the cut. {remedy}"
+            f"contribute little to the cut. {remedy}",
+            ConvergenceWarning,
         )
 
 
@@ -399,11 +403,12 @@ def warn_if_unbounded(labels, sizes, n_clusters, bounds):
     totals = _totals(labels, sizes, n_clusters)
     slack = 1e-9 * totals.sum()
     if totals.min() < low - slack or totals.max() > high + slack:
-        _warn(
+        warn(
             f"Clusters of GraphCutClustering have sizes from {totals.min():.6g} to "
             f"{totals.max():.6g}, where the bounds are {low:.6g} and {high:.6g}: the "
-            "weights of samples, or groups of equal ones, did not fit. Loosen "
-            "max_imbalance or min_cluster_size."
+            "weights of samples, or groups of equal or linked ones, did not fit. "
+            "Loosen max_imbalance or min_cluster_size.",
+            ConvergenceWarning,
         )
 
 
@@ -413,14 +418,10 @@ def warn_if_joined(owner, groups, labels):
     of_groups[groups.groups] = labels
     n_joined = _n_joined(of_groups, groups.apart)
     if n_joined:
-        _warn(
+        warn(
             f"The labels of {owner} leave {n_joined} of {len(groups.apart)} pairs of "
             "linked groups together that must be separated: no partition was found "
             "that separates them all. Use more clusters, or drop some of the "
-            "cannot-links."
+            "cannot-links.",
+            ConvergenceWarning,
         )
-
-
-def _warn(message):
-    """Issue a ConvergenceWarning of a fit."""
-    warn(message, ConvergenceWarning)

@@ -531,6 +531,9 @@ def test_a_group_too_heavy_for_the_bounds_is_refused():
     X = np.array([[0.0]] * 30 + [[float(i)] for i in range(1, 31)])
     with pytest.raises(ValueError, match="'max_imbalance' parameter .* heaviest group"):
         GraphCutClustering(4, max_imbalance=0.2).fit(X)
+    X, links = np.arange(60.0)[:, None], [[0, i] for i in range(1, 30)]
+    with pytest.raises(ValueError, match="equal or linked samples, of size 30,"):
+        GraphCutClustering(4, max_imbalance=0.2).fit(X, must_link=links)
 
 
 def test_nodes_are_clusters_where_there_are_no_others():

@@ -143,7 +143,7 @@ def test_matching_pairs_linked_nodes_and_leaves_no_two_that_are(global_random_se
     graph = random_graph(global_random_seed, 20, density=0.15)
     linked, rng = graph.toarray() > 0, np.random.RandomState(global_random_seed)
     for _ in range(30):
-        groups, n_groups = match(as_level(graph), rng.permutation(20), np.inf)
+        groups, n_groups = match(as_level(graph), rng.permutation(20))
         sizes = np.bincount(groups, minlength=n_groups)
         assert 1 <= sizes.min() <= sizes.max() <= 2
         together = groups[:, None] == groups
@@ -221,7 +221,7 @@ def test_bounds_on_sizes_do_not_lower_the_cut_of_a_weak_block_model():
     cuts = []
     for bounds in ((0.0, np.inf), (0.7 * n / 8, 1.3 * n / 8)):
         rng = np.random.RandomState(0)
-        labels = search(as_level(graph, degrees), 8, 4, rng, bounds)
+        labels = search(as_level(graph, degrees), 8, 10, rng, bounds)
         cuts.append(cut_of_labels(graph, labels, 8, degrees))
     assert cuts[0] <= 1.002 * cuts[1]
 
