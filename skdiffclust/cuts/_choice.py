@@ -51,13 +51,13 @@ _DISTANCE = 20.0
 _DEVIATION = 1.48
 
 
-def cut_curve(nodes, least, bounds_of, finish, random_state):
+def cut_curve(nodes, least, bounds_of, random_state):
     """Return the fitted attribute: the numbers that were tried, and what they cut.
 
     They are `numbers_to_try`, from `least` on, as long as clusters can be within their
     bounds: those that `bounds_of` returns for sizes and a number of clusters; and all
-    numbers beside the one of the largest score. ``finish(labels, number, bounds)``
-    brings labels of the nodes, which have no small parts, within the bounds.
+    numbers beside the one of the largest score. The nodes have no small parts, and
+    their cuts are those without bounds.
     """
     level = nodes.level
     n_edges = max(nodes.graph.nnz // 2, 1)
@@ -66,23 +66,30 @@ def cut_curve(nodes, least, bounds_of, finish, random_state):
     found = {}
     modularities = {}
     last = FIRST
+
+    def partition(number):
+        labels = combine_parts(nodes, number, UNBOUNDED)
+        if labels is None:
+            labels = search_evenly(nodes, level, number, n_starts, random_state)
+        return labels
+
     for number in numbers_to_try(least, most):
         low, high = bounds_of(nodes.sizes, number)
         is_bounded = low > nodes.sizes.sum() / number or high < nodes.sizes.max()
         if found and (number > last or is_bounded):
             break
-        found[number] = search_evenly(nodes, level, number, n_starts, random_state)
+        found[number] = partition(number)
         modularities[number] = modularity(nodes.graph, found[number], nodes.degrees)
         last = max(last, 2 * max(modularities, key=modularities.get) + 2)
-    curve = _measure(nodes, level, found, bounds_of, finish)
+    curve = _measure(nodes, level, found)
     if len(found) > 2:
         best = int(np.nanargmax(curve["score"]))
         first, last = curve["n_clusters"][[best - 1, best + 1]]
         between = sorted(set(range(first, last)) - set(found))
         for number in between:
-            found[number] = search_evenly(nodes, level, number, n_starts, random_state)
+            found[number] = partition(number)
         if between:
-            curve = _measure(nodes, level, found, bounds_of, finish)
+            curve = _measure(nodes, level, found)
     return curve
 
 
@@ -94,7 +101,7 @@ def numbers_to_try(least, most):
     return numbers
 
 
-def _measure(nodes, level, found, bounds_of, finish):
+def _measure(nodes, level, found):
     """Return the curve of labels {number: (m,)}, which are improved.
 
     After some of its clusters are merged, the partition into more is another start for
@@ -112,10 +119,7 @@ def _measure(nodes, level, found, bounds_of, finish):
     modularities = []
     mixings = []
     for number in numbers:
-        bounds = bounds_of(nodes.sizes, number)
-        labels = combine_parts(nodes, number, bounds)
-        if labels is None:
-            labels = finish(found[number], number, bounds)
+        labels = found[number]
         cuts.append(cut_of_labels(nodes.graph, labels, number, nodes.divisors))
         modularities.append(modularity(nodes.graph, labels, nodes.degrees))
         mixings.append(border_mixing(nodes.graph, labels))

@@ -167,7 +167,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     cut_curve_ : dict of ndarrays, or None
         With ``n_clusters="auto"``, for each number that was tried: "n_clusters", the
         "normalized_cut", the "modularity" and the "border_mixing" of a search into this
-        number, and the "score", NaN at both ends; see Notes and
+        number without bounds on sizes, and the "score", NaN at both ends; see Notes and
         :class:`~skdiffclust.plotting.CutCurveDisplay`.
     n_features_in_ : int
         Number of features seen during `fit`.

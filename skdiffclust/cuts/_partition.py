@@ -19,7 +19,6 @@ from skdiffclust._warnings import warn
 from skdiffclust.cuts._choice import FIRST, choose_n_clusters, cut_curve
 from skdiffclust.cuts._graph import Samples, read_samples, warn_of_parts
 from skdiffclust.cuts._links import link_groups
-from skdiffclust.cuts._local_search import local_search
 from skdiffclust.cuts._ratio_cut import modularity
 from skdiffclust.cuts._starts import (
     combine_parts,
@@ -174,18 +173,7 @@ def choose_number(samples, groups, settings, random_state):
         apart=groups.apart,
         joins_neighbors=samples.joins_neighbors,
     ).large
-    level = nodes.level
-
-    bounds_of = partial(size_bounds, settings)
-
-    def finish(labels, n_clusters, bounds):
-        labels = local_search(level, labels, n_clusters, bounds)
-        if settings.min_cluster_size == "auto":
-            search = partial(local_search, level, labels, n_clusters)
-            labels = _without_crumbs(nodes, labels, n_clusters, bounds, search)
-        return labels
-
-    curve = cut_curve(nodes, first, bounds_of, finish, random_state)
+    curve = cut_curve(nodes, first, partial(size_bounds, settings), random_state)
     n_clusters = choose_n_clusters(curve, nodes.graph, owner=settings.owner)
     n_clusters = max(n_clusters, least)
     if groups.constraints is not None:
