@@ -35,7 +35,7 @@ from skdiffclust.gemini import gemini_score
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._penalties import GroupLasso, groups_by_size
 from skdiffclust.gemini._relations import make_relation
-from skdiffclust.gemini._training import Problem, has_fused_mmd, loss_and_gradients
+from skdiffclust.gemini._training import Problem, loss_and_gradients
 
 RATE = 1e-3
 MODES = "ova", "ovo"
@@ -55,8 +55,7 @@ def problem_and_model(X, n_clusters, mode, name="mmd", seed=0):
         weights,
         relation,
         row.with_gradient(mode),
-        is_fused=name == "mmd" and has_fused_mmd(relation, n_clusters),
-        is_one_vs_one=mode == "ovo",
+        compiled_mode=mode if name == "mmd" else None,
     )
     return problem, Encoder([W], [b.ravel()])
 

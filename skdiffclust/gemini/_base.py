@@ -63,7 +63,6 @@ from skdiffclust.gemini._supervision import broken_links
 from skdiffclust.gemini._training import (
     PATIENCE,
     Problem,
-    has_fused_mmd,
 )
 from skdiffclust.gemini._units import Units, degree_of, scale_gamma, takes_gamma
 
@@ -409,17 +408,15 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         if affinity is None:
             gamma = self._scaled_gamma(units, X.shape[1])
             relation = self._relation(rows, X, units, gamma)
-        mode = self._mode()
-        is_fused = self.objective == "mmd" and not isinstance(rows, SparseRows)
+        is_dense = isinstance(getattr(relation, "features", None), np.ndarray)
         l2, inner_l2 = units.l2_of(self.l2)
         return Problem(
             rows,
             row_weights,
             relation,
-            row.with_gradient(mode),
+            row.with_gradient(self.mode),
             constraints=constraints,
-            is_one_vs_one=mode == "ovo",
-            is_fused=is_fused and has_fused_mmd(relation, self._n_clusters),
+            compiled_mode=self._mode() if is_dense else None,
             units=units,
             l2=l2,
             inner_l2=inner_l2,
@@ -472,7 +469,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         n_trained = self._n_trained(problem, kind, labels)
         if not n_trained:
             # A few evaluations are not worth the compilation of loops.
-            numbered = replace(numbered, is_fused=False)
+            numbered = replace(numbered, compiled_mode=None)
         some = numbered if rows is None else numbered.take(rows)
         if kind == "free":
             family = family_of_labels(labels, numbered.X, n_clusters, dtype)

@@ -434,7 +434,7 @@ class GEMINI(BaseGEMINI):
         n_starts = starts.n_trained + starts.has_sharp
         is_final = not starts.n_trained
         if is_final:
-            problem = replace(problem, is_fused=False)
+            problem = replace(problem, compiled_mode=None)
         if self.model == "free":
             problem = problem.on_numbers()
 

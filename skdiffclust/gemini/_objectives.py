@@ -62,11 +62,7 @@ def mmd_one_vs_all(assignments, row_weights, relation):
     Written with S_k = pi_k (m_k - m): the value is sum_k ||S_k||, and the gradient
     w_i <x_i - m, S_k> / ||S_k||. Equations (14) and (15).
     """
-    inner, gram, _, noise = _mean_products(assignments, row_weights, relation)
-    lengths = _safe_sqrt(gram.diagonal(), noise)
-    gradient = inner * _reciprocal(lengths).astype(inner.dtype)
-    gradient *= row_weights[:, None]
-    return float(lengths.sum()), gradient
+    return _mmd(assignments, row_weights, relation, "ova")
 
 
 def mmd_one_vs_one(assignments, row_weights, relation):
@@ -74,24 +70,11 @@ def mmd_one_vs_one(assignments, row_weights, relation):
 
     pi_k pi_l ||m_k - m_l|| = ||pi_l S_k - pi_k S_l|| needs no division by proportions.
     """
-    inner, gram, share, noise = _mean_products(assignments, row_weights, relation)
-    norms = gram.diagonal()
-    own = np.outer(norms, np.square(share))
-    squares = own + own.T - 2 * np.outer(share, share) * gram
-    np.fill_diagonal(squares, 0.0)
-    lengths = _safe_sqrt(squares, noise + own.max() * relation.rounding)
-    inverse = _reciprocal(lengths)
-    # The gradient by S_k is 2 sum_l mixing_lk S_l, the one by pi_k is 2 shift_k.
-    mixing = np.diag(inverse @ np.square(share)) - np.outer(share, share) * inverse
-    shift = share * (inverse @ norms) - (inverse * gram) @ share
-    gradient = inner @ mixing.astype(inner.dtype)
-    gradient += shift.astype(inner.dtype)
-    gradient *= 2 * row_weights[:, None]
-    return float(lengths.sum()), gradient
+    return _mmd(assignments, row_weights, relation, "ovo")
 
 
-def _mean_products(assignments, row_weights, relation):
-    """Return <x_i - m, S_k> (n, k); <S_k, S_l> (k, k), pi (k,) in float64; noise."""
+def _mmd(assignments, row_weights, relation, mode):
+    """Return (value, gradient) of the MMD of a mode."""
     # As differences from a row: exactly zero where all assignments are equal.
     columns = assignments - assignments[0]
     shift = row_weights @ columns
@@ -100,17 +83,42 @@ def _mean_products(assignments, row_weights, relation):
     columns *= row_weights[:, None]
     inner, gram = relation.products(columns, row_weights)
     noise = relation.noise * float(np.abs(columns).sum(axis=0).max()) ** 2
-    return inner, (gram + gram.T) / 2, share, noise
+    value, mixing, by_share = mmd_of_sums(gram, share, mode, noise, relation.rounding)
+    gradient = np.asfortranarray(inner @ mixing)
+    gradient += by_share
+    gradient *= row_weights[:, None]
+    return value, gradient.astype(assignments.dtype, copy=False)
 
 
-def _safe_sqrt(squares, noise):
-    """Return square roots, 0 where `squares` is within rounding of 0, NaN of NaN."""
-    return np.sqrt(np.where(squares <= _ROUNDINGS * noise, 0.0, squares))
+def mmd_of_logits(logits, row_weights, relation, mode):
+    """Return the MMD of the softmax of logits (n, k), and minus the gradient by them.
+
+    In one compiled function, for dense `Features`: on a few hundred samples the calls
+    of NumPy take longer than what they compute.
+    """
+    from skdiffclust.gemini import _kernels as kernels
+
+    return kernels.mmd_of_logits(
+        np.ascontiguousarray(logits, dtype=np.float64),
+        relation.wide,
+        row_weights.astype(np.float64, copy=False),
+        mode == "ovo",
+        _ROUNDINGS * relation.noise,
+        _ROUNDINGS * relation.rounding,
+    )
 
 
-def _reciprocal(lengths):
-    """Return 1 / lengths, 0 where they are 0."""
-    return np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+def mmd_of_sums(gram, share, mode, noise=0.0, rounding=2.0**-52):
+    """Return the MMD of a mode from <S_k, S_l> (k, k) and pi (k,), and derivatives.
+
+    Those by S_k are a factor (k, k) of all S, those by pi are (k,). Squared lengths of
+    a few times `noise`, or `rounding` of their parts, are zero.
+    """
+    # numba is imported here, because it would slow down the import of the package.
+    from skdiffclust.gemini import _kernels as kernels
+
+    kernel = kernels.mmd_one_vs_all if mode == "ova" else kernels.mmd_one_vs_one
+    return kernel(gram, share, _ROUNDINGS * noise, _ROUNDINGS * rounding)
 
 
 # ------------------------------------------------------------------ f-divergences

@@ -52,7 +52,7 @@ def hierarchical_prox(skip, hidden, threshold, hierarchy, groups):
     the hidden weights require a norm anyway, all its entries are equal, which moves all
     logits alike and hence changes no assignment.
     """
-    from skdiffclust.gemini._fused import shrink_hierarchically
+    from skdiffclust.gemini._kernels import shrink_hierarchically
 
     wide_skip = np.ascontiguousarray(skip, dtype=np.float64)
     wide_hidden = np.ascontiguousarray(hidden, dtype=np.float64)

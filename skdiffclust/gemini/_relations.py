@@ -47,15 +47,15 @@ class Features:
         return Features(self.features[rows])
 
     def products(self, columns, row_weights):
-        """Return centred K @ columns (n, k), and columns' K columns in float64.
+        """Return centred K @ columns (n, k), and columns' K columns, in float64.
 
         The second is of the means of features as they are rounded, so that the
         distance of two means that are close keeps its digits in float32.
         """
-        sums = self.features.T @ columns
-        product = self.features @ sums
+        features = self.wide
+        sums = features.T @ columns.astype(np.float64, copy=False)
+        product = features @ sums
         product -= row_weights @ product
-        sums = sums.astype(np.float64)
         return product, sums.T @ sums
 
     def coordinates(self):
@@ -63,8 +63,10 @@ class Features:
         return self.features
 
     @cached_property
-    def wide_features(self):
-        """The features in float64, row by row in memory."""
+    def wide(self):
+        """The features in float64, if they are dense."""
+        if isinstance(self.features, SparseRows):
+            return self.features
         return np.ascontiguousarray(self.features, dtype=np.float64)
 
     @cached_property
@@ -90,7 +92,8 @@ class Matrix:
         """Return centred K @ columns (n, k), and columns' K columns in float64."""
         product = self.matrix @ columns
         product -= row_weights @ product
-        return product, (columns.T @ product).astype(np.float64)
+        gram = (columns.T @ product).astype(np.float64)
+        return product, (gram + gram.T) / 2
 
     def coordinates(self):
         """Return samples (n, r) whose products are about those of the centred kernel.

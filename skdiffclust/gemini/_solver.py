@@ -52,7 +52,7 @@ class LinearProblem:
     def __init__(self, problem, n_clusters, columns):
         self._n_clusters = n_clusters
         X = take_columns(problem.X, columns)
-        if problem.is_fused:
+        if isinstance(X, np.ndarray):
             X = X.astype(np.float64, copy=False)
         self._problem = replace(problem, X=X)
 
@@ -68,7 +68,7 @@ class Point:
     """A vector z with its loss, gradient, and the penalty of its blocks."""
 
     def __init__(self, z, evaluate, starts, penalty):
-        from skdiffclust.gemini import _solver_kernels as kernels
+        from skdiffclust.gemini import _kernels as kernels
 
         self.z = z
         self.starts = starts
@@ -83,7 +83,7 @@ class Point:
     @property
     def residuals(self):
         """Residuals (g,) of a proximal step of length one, over the penalty."""
-        from skdiffclust.gemini import _solver_kernels as kernels
+        from skdiffclust.gemini import _kernels as kernels
 
         proximal = self._penalty.prox_of_norms(self._moved, 1.0)
         residuals = kernels.block_residuals(
@@ -99,7 +99,7 @@ class Point:
 
     def leaving(self, step):
         """Return which selected blocks (g,) a proximal step sets to zero."""
-        from skdiffclust.gemini import _solver_kernels as kernels
+        from skdiffclust.gemini import _kernels as kernels
 
         _, moved = kernels.block_lengths(self.z, self.gradient, self.starts, step)
         return (self._penalty.prox_of_norms(moved, step) == 0) & (self.norms > 0)
@@ -131,7 +131,7 @@ class QuasiNewton:
 
     def iterate(self, may_leave=True):
         """Take a step; `is_stuck` if none lowers the loss."""
-        from skdiffclust.gemini import _solver_kernels as kernels
+        from skdiffclust.gemini import _kernels as kernels
 
         point = self.point
         if may_leave and self._drop(point.leaving(self._step)):

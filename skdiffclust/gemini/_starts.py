@@ -14,6 +14,7 @@ from skdiffclust._assignments import softmax
 from skdiffclust._encoder import Encoder
 from skdiffclust._threads import small_products
 from skdiffclust.gemini._models import FreeAssignments, SkipPerceptron
+from skdiffclust.gemini._objectives import mmd_of_sums
 from skdiffclust.gemini._sparse_rows import (
     SparseRows,
     dense_rows,
@@ -223,15 +224,9 @@ def _first_best(candidates):
 
 def _response(X, row_weights, labels, n_clusters, mode):
     """Return the MMD of a hard partition, and its gradient as weights and biases."""
-    from skdiffclust.gemini._fused import mixing_one_vs_all, mixing_one_vs_one
-
     sums, share = _cluster_sums(X, row_weights, labels, n_clusters)
     sums -= np.outer(sums.sum(axis=1), share)
-    gram = sums.T @ sums
-    if mode == "ovo":
-        value, mixing, shift = mixing_one_vs_one(gram, share, 0.0)
-    else:
-        value, mixing, shift = mixing_one_vs_all(gram, 0.0)
+    value, mixing, shift = mmd_of_sums(sums.T @ sums, share, mode)
     return value, sums @ mixing.T, shift
 
 

@@ -10,12 +10,11 @@ from skdiffclust._assignments import softmax, softmax_backward
 from skdiffclust._batches import mini_batches
 from skdiffclust._constraints import Constraints
 from skdiffclust._threads import small_products
+from skdiffclust.gemini._objectives import mmd_of_logits
 from skdiffclust.gemini._sparse_rows import numbers_of_rows
 from skdiffclust.gemini._supervision import Supervision
 from skdiffclust.gemini._units import Units
 
-# With more clusters than this, matrix products are as fast as loops over clusters.
-_MOST_FUSED = 8
 # Epochs that together have to lower the loss.
 PATIENCE = 10
 # Factor of the penalty for links and labels.
@@ -33,9 +32,8 @@ class Problem:
     l2: float = 0.0  # for the weights that are multiplied with features
     inner_l2: float | None = None  # for all others; None is the same
     constraints: Constraints | None = None
-    is_one_vs_one: bool = False
-    # Whether the objective is the MMD in compiled loops, see `has_fused_mmd`.
-    is_fused: bool = False
+    # "ova" or "ovo" for the MMD of features, which is compiled; None for all else.
+    compiled_mode: str | None = None
     # Factors by which features and the objective were divided.
     units: Units = Units()
     # Device on which a perceptron is propagated by torch; None is NumPy.
@@ -77,15 +75,6 @@ class Problem:
         return replace(self, X=numbers_of_rows(self.X))
 
 
-def has_fused_mmd(relation, n_clusters):
-    """Return whether there are compiled loops for the MMD of a relation.
-
-    There are for features, in place of a kernel matrix, and for few clusters: with
-    more, matrix products are as fast.
-    """
-    return n_clusters <= _MOST_FUSED and hasattr(relation, "features")
-
-
 def loss_and_gradients(model, problem, rows=None):
     """Return the loss, the objective, and the gradients of the arrays of a model.
 
@@ -94,10 +83,7 @@ def loss_and_gradients(model, problem, rows=None):
     for all.
     """
     X = problem.X if rows is None else problem.X[rows]
-    is_linear = model.names == ["weights.0", "biases.0"]
-    if problem.is_fused and problem.constraints is None and is_linear:
-        loss, value, gradients = _fused_of_linear(model, problem, X, rows)
-    elif problem.device is None:
+    if problem.device is None:
         logits, inputs = model.forward(X)
         loss, value, gradient = logits_loss(problem, logits, rows)
         gradients = model.backward(gradient, inputs)
@@ -110,28 +96,6 @@ def loss_and_gradients(model, problem, rows=None):
     return loss, value, gradients
 
 
-def _fused_of_linear(model, problem, X, rows):
-    """Return the loss of a linear model on X (b, d), the objective, and gradients."""
-    from skdiffclust.gemini._fused import mmd_of_linear
-
-    (weights,), (biases,) = model.weights, model.biases
-    row_weights, relation = problem.of_batch(rows)
-    value, by_weights, by_biases = mmd_of_linear(
-        X.astype(np.float64, copy=False),
-        relation.wide_features,
-        row_weights.astype(np.float64, copy=False),
-        np.ascontiguousarray(weights.T, dtype=np.float64),
-        biases.astype(np.float64, copy=False),
-        relation.noise,
-        problem.is_one_vs_one,
-    )
-    gradients = [
-        np.ascontiguousarray(by_weights.T, dtype=weights.dtype),
-        by_biases.astype(biases.dtype, copy=False),
-    ]
-    return -value, value, gradients
-
-
 def logits_loss(problem, logits, rows=None):
     """Return the loss of logits (b, k), the objective, and the gradient by them.
 
@@ -139,21 +103,15 @@ def logits_loss(problem, logits, rows=None):
     dtype of the logits.
     """
     weights, relation = problem.of_batch(rows)
-    if problem.is_fused:
-        from skdiffclust.gemini._fused import mmd_of_logits
-
+    if problem.compiled_mode is not None:
         value, gradient = mmd_of_logits(
-            logits.astype(np.float64, copy=False),
-            relation.wide_features,
-            weights.astype(np.float64, copy=False),
-            relation.noise,
-            problem.is_one_vs_one,
+            logits, weights, relation, problem.compiled_mode
         )
-        gradient = gradient.astype(logits.dtype, copy=False)
     else:
-        assignments = softmax(logits)
-        value, gradient = problem.objective(assignments, weights, relation)
-        gradient = softmax_backward(assignments, -gradient)
+        # Column by column: sums over a few clusters are those of long arrays.
+        assignments = softmax(np.asfortranarray(logits))
+        value, by_assignments = problem.objective(assignments, weights, relation)
+        gradient = softmax_backward(assignments, -by_assignments)
     loss = -value
     if problem.constraints is not None:
         supervision = problem.supervision
@@ -163,7 +121,7 @@ def logits_loss(problem, logits, rows=None):
         penalty, by_assignments = supervision.penalty(assignments)
         loss += _LINK_WEIGHT * penalty
         gradient += softmax_backward(assignments, _LINK_WEIGHT * by_assignments)
-    return loss, value, gradient
+    return loss, value, gradient.astype(logits.dtype, copy=False)
 
 
 def _add_decay(model, gradients, problem):

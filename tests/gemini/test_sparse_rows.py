@@ -114,7 +114,7 @@ def test_loss_and_gradients_are_those_of_dense_rows(kind, mode, global_random_se
 
 def rows_of_definition(task):
     """Return a Problem without compiled loops."""
-    return replace(task, is_fused=False)
+    return replace(task, compiled_mode=None)
 
 
 # ------------------------------------------------------------------ relations

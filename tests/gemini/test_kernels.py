@@ -9,12 +9,12 @@ from sklearn.kernel_approximation import Nystroem
 
 from skdiffclust import SparseGEMINI
 from skdiffclust._encoder import Encoder
-from skdiffclust.gemini import _training
+from skdiffclust.gemini import _base
 from skdiffclust.gemini._models import new_model
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._penalties import GroupLasso, groups_by_size
 from skdiffclust.gemini._relations import make_relation
-from skdiffclust.gemini._training import Problem, has_fused_mmd, loss_and_gradients
+from skdiffclust.gemini._training import Problem, loss_and_gradients
 
 per_mode = pytest.mark.parametrize("mode", ["ova", "ovo"])
 
@@ -28,8 +28,7 @@ def task(X, mode, n_clusters, kernel="linear", seed=0, **params):
         weights / weights.sum(),
         relation,
         OBJECTIVES["mmd"].with_gradient(mode),
-        is_fused=has_fused_mmd(relation, n_clusters),
-        is_one_vs_one=mode == "ovo",
+        compiled_mode=mode,
         **params,
     )
     return problem, new_model(
@@ -38,8 +37,7 @@ def task(X, mode, n_clusters, kernel="linear", seed=0, **params):
 
 
 def both(problem, model, rows=None):
-    assert problem.is_fused
-    defined = loss_and_gradients(model, replace(problem, is_fused=False), rows)
+    defined = loss_and_gradients(model, replace(problem, compiled_mode=None), rows)
     return loss_and_gradients(model, problem, rows), defined
 
 
@@ -48,7 +46,7 @@ def both(problem, model, rows=None):
 @pytest.mark.filterwarnings("ignore:invalid value encountered in matmul")
 @per_mode
 @pytest.mark.parametrize("shape", [(1, 1), (3, 2), (66, 5), (130, 33), (7, 40)])
-@pytest.mark.parametrize("n_clusters", [1, 2, 5])
+@pytest.mark.parametrize("n_clusters", [1, 2, 5, 12])
 @pytest.mark.parametrize("dtype, atol", [(np.float64, 1e-12), (np.float32, 5e-6)])
 def test_value_and_gradients_are_those_of_the_definition(
     mode, shape, n_clusters, dtype, atol, global_random_seed
@@ -109,12 +107,6 @@ def test_one_row_for_each_cluster_at_the_ends_of_the_simplex(mode, global_random
     assert_allclose(found[1], expected[1], rtol=1e-14)
 
 
-def test_more_clusters_and_kernel_matrices_have_none(global_random_seed):
-    X = np.random.RandomState(global_random_seed).normal(size=(30, 3))
-    assert not has_fused_mmd(make_relation("kernel", X, "linear", None), 9)
-    assert not has_fused_mmd(make_relation("kernel", X, "rbf", None), 2)
-
-
 # With more features than samples the solver follows the last digits elsewhere, within
 # its tolerance; steps do not.
 @per_mode
@@ -134,7 +126,11 @@ def test_the_same_path(mode, n_features, batch_size, monkeypatch, global_random_
         random_state=global_random_seed,
     )
     path = sparse.path(X, alpha_multiplier=1.3)
-    monkeypatch.setattr(_training, "_MOST_FUSED", 0)
+
+    def as_defined(*arguments, **settings):
+        return Problem(*arguments, **settings | {"compiled_mode": None})
+
+    monkeypatch.setattr(_base, "Problem", as_defined)
     defined = sparse.path(X, alpha_multiplier=1.3)
     assert_array_equal(path.supports, defined.supports)
     assert_array_equal(path.labels, defined.labels)
