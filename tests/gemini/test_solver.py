@@ -15,7 +15,7 @@ from skdiffclust._constraints import as_constraints
 from skdiffclust._encoder import Encoder
 from skdiffclust._optimisers import Momentum
 from skdiffclust.datasets import make_celeux_one
-from skdiffclust.gemini import _solver_kernels as kernels
+from skdiffclust.gemini import _kernels as kernels
 from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._path import expand
 from skdiffclust.gemini._penalties import (
