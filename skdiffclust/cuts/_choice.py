@@ -22,23 +22,19 @@ _MOST_STARTS = 3
 _SEARCHED_EDGES = 1_000_000
 # Added to cuts in denominators of bends, because a cut of 0 has no relative change.
 _OFFSET = 0.2
-# Scores that differ by less are ties, of which the largest number is taken.
-_TIED = 0.005
 # Long and bent clusters are divided by the modularity, whose number is not taken if the
 # cut increases less than `_FLAT` times as much after as before it, while it increases
-# `_STEEP` times as much after a number of nearly separate clusters, of a cut of at most
-# `_SEPARATE`. Increases below 1 / n of n nodes count as that, or as that of 1000 nodes.
+# `_STEEP` times as much after a number of nearly separate clusters. Increases below 1 /
+# n of n nodes count as that, or as that of 1000 nodes.
 _FLAT = 1.7
 _STEEP = 4.0
-_SEPARATE = 0.05
 _LEAST_NODES = 1000
 # The number of the largest modularity is taken if it is larger, by more than this
 # relative difference of the modularity, and its border mixing shows that no uniform
-# clusters are divided: at most `_MOST_MIXING`, and `_MIXED` times that of the largest
-# numbers, the last quarter of those that were tried. Clusters of fewer nodes than
-# `_NEIGHBORHOODS` times the neighbours of a node are all border.
+# clusters are divided: at most `_MIXED` times that of the largest numbers, the last
+# quarter of those that were tried. Clusters of fewer nodes than `_NEIGHBORHOODS` times
+# the neighbours of a node are all border.
 _ALIKE = 0.001
-_MOST_MIXING = 0.27
 _MIXED = 0.75
 _NEIGHBORHOODS = 2.0
 # A number after which the cut increases this many times as much as before needs no
@@ -172,7 +168,7 @@ def choose_n_clusters(curve, graph, *, owner):
     else:
         cuts = lowest_cuts(curve["normalized_cut"])
         costs = np.diff(cuts) / np.diff(numbers)
-        best = _best(curve, cuts, costs, graph)
+        best = _best(curve, costs, graph)
         chosen = int(numbers[best])
         before, after = costs[best - 1 : best + 1]
         bends = bends_of(numbers, cuts)[1:-1]
@@ -195,23 +191,22 @@ def choose_n_clusters(curve, graph, *, owner):
     return chosen
 
 
-def _best(curve, cuts, costs, graph):
-    """Return where in a curve of lowest cuts (m,) and costs (m - 1,) its number is.
+def _best(curve, costs, graph):
+    """Return where in a curve its number is; costs (m - 1,) are of its lowest cuts.
 
     It is that of the largest score, or of the largest modularity if that is larger and
     its clusters are separated, or of nearly separate clusters.
     """
     numbers = curve["n_clusters"]
     modularities = curve["modularity"]
-    score = curve["score"]
-    best = np.flatnonzero(score >= np.nanmax(score) - _TIED)[-1]
+    best = np.nanargmax(curve["score"])
 
     n_nodes = graph.shape[0]
     n_neighbors = graph.nnz / n_nodes
     modular = np.argmax(modularities)
     mixing = curve["border_mixing"]
     uniform = np.median(mixing[-max(3, len(mixing) // 4) :])
-    is_separated = mixing[modular] <= min(_MIXED * uniform, _MOST_MIXING)
+    is_separated = mixing[modular] <= _MIXED * uniform
     is_separated &= n_nodes >= _NEIGHBORHOODS * n_neighbors * numbers[modular]
     is_better = modularities[best] < (1.0 - _ALIKE) * modularities[modular]
     if best < modular < len(numbers) - 1 and is_separated and is_better:
@@ -219,8 +214,8 @@ def _best(curve, cuts, costs, graph):
 
     least = 1.0 / max(n_nodes, _LEAST_NODES)
     steps = costs[1:] / np.maximum(costs[:-1], least)
-    is_separate = (cuts[1:-1] <= _SEPARATE) & (steps >= _STEEP)
-    is_separate &= modularities[1:-1] >= 0.5 * modularities.max()
+    is_modular = modularities[1:-1] >= 0.5 * modularities.max()
+    is_separate = is_modular & (steps >= _STEEP)
     if steps[best - 1] < _FLAT and is_separate.any():
         return np.flatnonzero(is_separate)[-1] + 1
     return best

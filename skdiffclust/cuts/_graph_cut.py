@@ -197,28 +197,26 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     .. math:: \frac{s_k - s_{k-1}}{c_k + .2} + \frac{q_k}{\max_l q_l}
 
     is selected, where numbers beside it are tried as well: the first term, the bend, is
-    large if the cut increases faster after k than before. Of scores that differ by less
-    than .005, that of the largest number is taken.
+    large if the cut increases faster after k than before.
 
     Clusters that are not far from each other, such as types of cells, may be joined by
     this. The mixing of a sample is the share of the weights of its edges that leave its
     cluster, and the border mixing is its mean over the ends of these edges: about a
     third where uniform clusters are divided, and less where few samples are between
-    clusters. If at the number of the largest modularity it is at most .27
-    and 75 % of that of the largest numbers (the median of the last quarter of those
-    that were tried), this number is taken instead, if it is larger, its modularity is
-    larger by more than .1 %, and its clusters have at least twice as many samples as a
-    sample has neighbours, on average.
+    clusters. If at the number of the largest modularity it is at most 75 % of that of
+    the largest numbers (the median of the last quarter of those that were tried), this
+    number is taken instead, if it is larger, its modularity is larger by more than
+    .1 %, and its clusters have at least twice as many samples as a sample has
+    neighbours, on average.
 
     The modularity divides long and bent clusters, as rings. Otherwise, if the cut
     increases by less than 1.7 times as much after the selected number as before, the
     largest number is taken instead after which it increases by at least 4 times as
-    much, whose cut is at most .05 and whose modularity is at least half of the largest.
-    Increases below 1 / n count as that here, with n the number of samples, or 1000 if
-    there are fewer. A warning is issued unless the cut increases at least six times as
-    much, or the bend is twenty standard deviations (estimated from the median absolute
-    deviation) above the median of all and the modularity is the largest, up to a
-    thousandth.
+    much, and whose modularity is at least half of the largest. Increases below 1 / n
+    count as that here, with n the number of samples, or 1000 if there are fewer. A
+    warning is issued unless the cut increases at least six times as much, or the bend
+    is twenty standard deviations (estimated from the median absolute deviation) above
+    the median of all and the modularity is the largest, up to a thousandth.
 
     Equal samples share a cluster. The cut increases with the number of clusters: do not
     choose `n_clusters` by `score`. For large graphs, searches run in threads; the

@@ -134,17 +134,6 @@ def test_scores_are_bends_and_relative_modularities():
     assert choose_n_clusters(curve, graph_of(100, 50), owner="X") == 3
 
 
-@pytest.mark.parametrize(("share", "chosen"), [(0.997, 9), (0.99, 5)])
-def test_of_scores_that_are_alike_the_largest_number_is_taken(share, chosen):
-    numbers = np.arange(1, 16)
-    modularities = np.full(15, 0.3)
-    modularities[4] = 0.6
-    modularities[8] = share * 0.6
-    curve = as_curve(numbers, 0.5 * (numbers - 1), modularities, np.zeros(15))
-    with pytest.warns(UserWarning, match="sees no clear number"):
-        assert choose_n_clusters(curve, graph_of(100, 50), owner="X") == chosen
-
-
 def test_numbers_are_ever_further_apart():
     assert numbers_to_try(1, 24) == [*range(1, 17), 18, 20, 22, 24]
     assert numbers_to_try(1, 4) == [1, 2, 3, 4]
