@@ -45,7 +45,7 @@ def sort_chunk(keys, chunk, n, work):
     """Sort the n edges of `chunk` by decreasing key into `order`, ties kept. O(n).
 
     Buckets of one edge on average, then an insertion sort. If many keys are in one
-    bucket, a Shell sort in O(n^1.5), which orders ties by their edges.
+    bucket, a merge sort.
     """
     starts, placed, order = work
     high = low = keys[0]
@@ -77,28 +77,10 @@ def sort_chunk(keys, chunk, n, work):
         order[d] = e
         n_shifts += c - d
         if n_shifts > _SHIFTS_PER_EDGE * n:
-            _shell_sort(placed, order, n)
+            first = np.argsort(-keys[:n], kind="mergesort")
+            for d in range(n):
+                order[d] = chunk[first[d]]
             return
-
-
-@compiled(nogil=True)
-def _shell_sort(keys, edges, n):
-    """Sort n edges by decreasing key, then by increasing edge, in place."""
-    gap = 1
-    while gap < n // 9:
-        gap = 3 * gap + 1
-    while gap > 0:
-        for c in range(gap, n):
-            key = keys[c]
-            e = edges[c]
-            d = c - gap
-            while d >= 0 and (keys[d] < key or (keys[d] == key and edges[d] > e)):
-                keys[d + gap] = keys[d]
-                edges[d + gap] = edges[d]
-                d -= gap
-            keys[d + gap] = key
-            edges[d + gap] = e
-        gap //= 3
 
 
 @compiled(nogil=True)

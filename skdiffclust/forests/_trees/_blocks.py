@@ -19,35 +19,6 @@ from skdiffclust.forests._trees._tree import SpanningTree, cut_order
 _BYTES = 2**27
 
 
-class _InFile(NamedTuple):
-    """Consecutive samples of a file, which is opened where they are read."""
-
-    filename: str
-    dtype: np.dtype
-    offset: int
-    shape: tuple
-
-    @classmethod
-    def of(cls, X):
-        """Return the place of a memmap in C order."""
-        # Of a view, `offset` is that of the array that it is a view of.
-        whole = X
-        while isinstance(whole.base, np.memmap):
-            whole = whole.base
-        skipped = X.ctypes.data - whole.ctypes.data
-        return cls(X.filename, X.dtype, whole.offset + skipped, X.shape)
-
-    def between(self, start, stop):
-        """Return the place of samples `start` to `stop`."""
-        skipped = start * self.shape[1] * self.dtype.itemsize
-        shape = stop - start, self.shape[1]
-        return self._replace(offset=self.offset + skipped, shape=shape)
-
-    def opened(self):
-        """Return the samples."""
-        return np.memmap(self.filename, self.dtype, "r", self.offset, self.shape)
-
-
 class _Block(NamedTuple):
     """Consecutive samples of X, from `start` on, as a task gets them."""
 
@@ -73,8 +44,9 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
     Parameters
     ----------
     X : array-like or dask array of shape (n_samples, n_features)
-        Samples. A :class:`numpy.memmap` in C order or a dask array is read within the
-        tasks, block by block. For other arrays, the blocks are sent to the tasks.
+        Samples. A dask array, and with joblib's own backends a :class:`numpy.memmap`,
+        is read within the tasks, block by block. For other arrays, the blocks are sent
+        to the tasks.
     n_blocks : int or None, default=None
         Number of blocks p, which gives p (p - 1) / 2 pairs. By default, it is the
         smallest number for which two blocks of samples take at most 128 MiB and there
@@ -146,14 +118,8 @@ def _readable(X):
             )
         return X
     refuse_silent_conversion(X)
-    if (
-        isinstance(X, np.memmap)
-        and X.filename is not None
-        and X.ndim == 2
-        and X.flags.c_contiguous
-        and X.dtype.kind in "fiub"
-    ):
-        return _InFile.of(X)
+    if isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.kind in "fiub":
+        return X
     return check_array(X, dtype=[np.float64, np.float32])
 
 
@@ -164,22 +130,19 @@ def _is_lazy(X):
 
 def _block(X, start, stop):
     """Return the block of samples `start` to `stop` of X."""
-    if isinstance(X, _InFile):
-        return _Block(X.between(start, stop), start)
+    samples = X[start:stop]
     if _is_lazy(X):
         from dask import optimize
 
         # Of the graph, what these samples need.
-        return _Block(optimize(X[start:stop])[0], start)
-    return _Block(X[start:stop], start)
+        (samples,) = optimize(samples)
+    return _Block(samples, start)
 
 
 def _values(block):
     """Return the samples of a block (m, d), float64."""
     samples = block.samples
-    if isinstance(samples, _InFile):
-        samples = samples.opened()
-    elif _is_lazy(samples):
+    if _is_lazy(samples):
         samples = samples.compute(scheduler="synchronous")
     return np.ascontiguousarray(samples, dtype=np.float64)
 
