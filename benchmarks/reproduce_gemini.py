@@ -42,11 +42,18 @@ def problem(scenario, seed):
 
 
 class FromRandomWeights(SparseGEMINI):
-    """SparseGEMINI whose first stage starts from random weights, not from k-means."""
+    """SparseGEMINI whose first stage starts from random weights, not from k-means.
+
+    No parameter asks for that, so that a private method is replaced.
+    """
 
     def _has_cells(self, kind, sizes):
         """Return that no model is made from a partition."""
         return False
+
+
+# Otherwise the method above would replace nothing, and k-means be used in silence.
+assert hasattr(SparseGEMINI, "_has_cells")
 
 
 def rates(path, step, y, informative):

@@ -204,6 +204,11 @@ def module_outputs(module, X, check, *, block_samples=1):
     check : callable
         ``check(output, n_samples)`` raises if the output of one block is not valid.
     block_samples : int, default=1
+
+    Raises
+    ------
+    TypeError
+        If the module returns something else than a tensor.
     """
     samples = to_tensor(X)
     device = "cpu"
@@ -220,6 +225,12 @@ def module_outputs(module, X, check, *, block_samples=1):
         for part in samples.split(block_samples):
             entering = block[: len(part)].copy_(part)
             output = module(entering)
+            if not torch.is_tensor(output):
+                raise TypeError(
+                    f"A module must return a tensor. Got {type(output).__name__} from "
+                    f"{type(module).__name__} instead. Return the one that is needed, "
+                    "e.g. from a module that contains this one."
+                )
             check(output, len(part))
             outputs.append(to_numpy(output))
     module.train(was_training)
@@ -267,6 +278,8 @@ def cluster_logits(module, X, n_clusters, parameter, owner, *, block_samples=1):
     ValueError
         If X does not fit the dtype of the module, or if it does not map samples to
         `n_clusters` outputs.
+    TypeError
+        If the module returns something else than a tensor.
     """
     dtype = next(module.parameters()).dtype
     largest = np.abs(X).max(initial=0.0)
@@ -277,14 +290,12 @@ def cluster_logits(module, X, n_clusters, parameter, owner, *, block_samples=1):
         )
 
     def check(output, n_rows):
-        actual = type(output).__name__
-        if torch.is_tensor(output):
-            actual = f"shape {tuple(output.shape)}"
-        if actual != f"shape {(n_rows, n_clusters)}":
+        if output.shape != (n_rows, n_clusters):
             raise ValueError(
                 f"The '{parameter}' parameter of {owner} must map samples to one "
-                f"output for each of {n_clusters} clusters. Got {actual} for {n_rows} "
-                "samples instead. Set the width of its last layer to n_clusters."
+                f"output for each of {n_clusters} clusters. Got shape "
+                f"{tuple(output.shape)} for {n_rows} samples instead. Set the width of "
+                "its last layer to n_clusters."
             )
 
     return module_outputs(module, X, check, block_samples=block_samples)

@@ -104,6 +104,36 @@ def test_a_module_of_bfloat16_is_trained(name):
     assert np.isfinite(outputs).all()
 
 
+class InDict(nn.Module):
+    """A module whose output is in a dictionary."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, samples):
+        return {"outputs": self.module(samples)}
+
+
+@pytest.mark.parametrize("name", [name for name in FITS if "-" not in name])
+def test_a_module_that_returns_no_tensor_is_refused(name):
+    fit, encoder = FITS[name]
+    with pytest.raises(TypeError, match="must return a tensor. Got dict from InDict"):
+        fit(InDict(encoder), 0)
+
+
+def test_a_decoder_is_checked_before_training():
+    for decoder, error in (
+        (InDict(nn.Linear(3, 4)), TypeError),
+        (nn.Linear(3, 5), ValueError),
+    ):
+        model = DeepClAM(3, encoder=with_dropout(), decoder=decoder)
+        with pytest.raises(
+            error, match=r"return a tensor|of 4 features. Got shape \(1, 5\)"
+        ):
+            model.fit(X)
+
+
 def test_a_module_fitted_in_inference_mode_can_be_trained_further():
     with torch.inference_mode():
         model = SpanningForestEmbedding(3, encoder=with_dropout(), max_iter=1)

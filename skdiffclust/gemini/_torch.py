@@ -126,8 +126,8 @@ class GEMINILoss(nn.Module):
         Raises
         ------
         ValueError
-            If the relation is missing, has the wrong shape, or cannot be combined over
-            processes.
+            If the batch is empty, or the relation is missing, has the wrong shape, or
+            cannot be combined over processes.
 
         Warns
         -----
@@ -136,6 +136,12 @@ class GEMINILoss(nn.Module):
             are so large that the gradient is zero. Not in compiled code.
         """
         refuse_other_devices(logits, "GEMINILoss")
+        if not logits.numel():
+            raise ValueError(
+                "The 'logits' argument of GEMINILoss must have at least one sample and "
+                f"one cluster. Got shape {tuple(logits.shape)} instead. Leave out "
+                "batches without samples."
+            )
         if self._is_new and not torch.compiler.is_compiling():
             self._is_new = False
             _warn_of_logits(logits.detach())

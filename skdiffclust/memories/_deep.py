@@ -32,7 +32,7 @@ from skdiffclust._torch import (
     train_module,
 )
 from skdiffclust.memories._basins import find_basins
-from skdiffclust.memories._codes import codes_of, dynamics_of_codes
+from skdiffclust.memories._codes import codes_of, dynamics_of_codes, outputs_of
 from skdiffclust.memories._seeding import sample_rows
 from skdiffclust.memories._torch import AssociativeMemory
 
@@ -103,6 +103,13 @@ def make_autoencoder(encoder, decoder, shown, n_clusters, n_samples, random_stat
     else:
         what = "'decoder' parameter of DeepClAM"
         decoder = own_module(decoder, what, "None").to(to_tensor(shown[:0]).dtype)
+        samples = outputs_of(decoder, codes[:1], "decoder")
+        if samples.shape != (1, n_features):
+            raise ValueError(
+                f"The {what} must map codes to samples of {n_features} features. Got "
+                f"shape {samples.shape} for one code instead. Set the width of its "
+                "last layer to n_features."
+            )
     # For callbacks, until clusters are found.
     memories = codes[np.arange(n_clusters) % len(codes)]
     model = Autoencoder(encoder, decoder, memories, n_samples)

@@ -132,6 +132,9 @@ def test_wrong_input_is_refused(global_random_seed):
         GEMINILoss(relation="matrix")(logits, X)
     with pytest.raises(ValueError, match="in several processes"):
         GEMINILoss("wasserstein", reduce=lambda tensor: 2 * tensor)(logits, X)
+    for name in available_objectives():
+        with pytest.raises(ValueError, match=r"one sample .* \(0, 3\) instead"):
+            GEMINILoss(name)(logits[:0], X[:0])
 
 
 @pytest.mark.gpu
