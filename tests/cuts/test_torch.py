@@ -408,5 +408,5 @@ def test_a_module_of_several_outputs_is_refused(blobs):
         def forward(self, X):
             return super().forward(X), X
 
-    with pytest.raises(ValueError, match="each of 4 clusters. Got tuple for"):
+    with pytest.raises(TypeError, match="must return a tensor. Got tuple from Two"):
         PRCut(4, encoder=Two(2, 4), max_iter=2).fit(blobs[0])
