@@ -111,15 +111,15 @@ def _measure(nodes, level, found):
             (found[number], merged),
             key=lambda labels, k=number: rank(level, labels, k, UNBOUNDED),
         )
-    cuts = []
-    modularities = []
-    mixings = []
-    for number in numbers:
-        labels = found[number]
-        cuts.append(cut_of_labels(nodes.graph, labels, number, nodes.divisors))
-        modularities.append(modularity(nodes.graph, labels, nodes.degrees))
-        mixings.append(border_mixing(nodes.graph, labels))
-    return as_curve(*map(np.array, (numbers, cuts, modularities, mixings)))
+    measures = [
+        (
+            cut_of_labels(nodes.graph, found[number], number, nodes.divisors),
+            modularity(nodes.graph, found[number], nodes.degrees),
+            border_mixing(nodes.graph, found[number]),
+        )
+        for number in numbers
+    ]
+    return as_curve(np.array(numbers), *np.transpose(measures))
 
 
 def lowest_cuts(cuts):

@@ -21,8 +21,6 @@ _MAX_NODES = 2000
 # neighbour that they share; and beyond the second, in any order.
 _TWO_HOPS = 0.6
 _STALLED = 0.95
-# By how much of the mean size coarse graphs may be out of bounds.
-_LOOSE = 0.1
 # Number of nodes from which starts run in threads.
 _THREADED = 2000
 
@@ -64,32 +62,17 @@ def multilevel(level, n_clusters, random_state, bounds=UNBOUNDED):
     enough = min(max(_MIN_NODES, _NODES_PER_CLUSTER * n_clusters), _MAX_NODES)
     enough = max(min(enough, level.n // 3), 2 * n_clusters)
 
-    def solve(level, within):
+    def solve(level):
         n_groups = level.n
         if level.n > enough:
             groups, n_groups = match(level, random_state.permutation(level.n))
         if n_groups == level.n:
-            labels = merge(level, n_clusters, within[1])
+            labels = merge(level, n_clusters, bounds[1])
         else:
-            coarse = coarsen(level, groups, n_groups)
-            labels = solve(coarse, loosened(coarse, n_clusters, bounds))[groups]
-        return local_search(level, labels, n_clusters, within)
+            labels = solve(coarsen(level, groups, n_groups))[groups]
+        return local_search(level, labels, n_clusters, bounds)
 
-    return solve(level, bounds)
-
-
-def loosened(level, n_clusters, bounds):
-    """Return bounds that the nodes of a coarse level can satisfy.
-
-    They are the bounds themselves if all nodes have one size, and are loosened by at
-    most a tenth of the mean size.
-    """
-    mean = level.sizes.sum() / n_clusters
-    largest = level.sizes.max()
-    if largest == level.sizes.min():
-        return bounds
-    slack = min(largest, _LOOSE * mean)
-    return min(bounds[0], mean - slack), max(bounds[1], mean + slack)
+    return solve(level)
 
 
 def combine(level, labels, other, n_clusters, random_state, bounds=UNBOUNDED):

@@ -281,15 +281,11 @@ def _warn_of_crumbs(labels, sizes, n_clusters, owner):
     found = np.sort(_totals(labels, sizes, n_clusters))[::-1]
     named = ", ".join(f"{size:g}" for size in found[-_N_NAMED:])
     more = "..., " if len(found) > _N_NAMED else ""
-    remedy = (
-        "Set min_cluster_size=1"
-        if owner == "GraphCutClustering"
-        else "Start from GraphCutClustering(min_cluster_size=1)"
-    )
     warn(
         f"The lowest cut that {owner} found has clusters of sizes {more}{named}. Those "
         f"below a fifth of the mean size, {_AUTO_SHARE * found.mean():.3g}, were "
-        f"enlarged, which raises the cut and the modularity. {remedy} to keep them.",
+        "enlarged, which raises the cut and the modularity. "
+        "GraphCutClustering(min_cluster_size=1) keeps them.",
     )
 
 
