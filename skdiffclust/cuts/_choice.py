@@ -31,10 +31,11 @@ _STEEP = 4.0
 _LEAST_NODES = 1000
 # The number of the largest modularity is taken if it is larger, by more than this
 # relative difference of the modularity, and its border mixing shows that no uniform
-# clusters are divided: at most `_MIXED` times that of the largest numbers, the last
-# quarter of those that were tried. Clusters of fewer nodes than `_NEIGHBORHOODS` times
-# the neighbours of a node are all border.
+# clusters are divided: at most `_MOST_MIXING`, and `_MIXED` times that of the largest
+# numbers, the last quarter of those that were tried. Clusters of fewer nodes than
+# `_NEIGHBORHOODS` times the neighbours of a node are all border.
 _ALIKE = 0.001
+_MOST_MIXING = 0.27
 _MIXED = 0.75
 _NEIGHBORHOODS = 2.0
 # A number after which the cut increases this many times as much as before needs no
@@ -206,7 +207,7 @@ def _best(curve, costs, graph):
     modular = np.argmax(modularities)
     mixing = curve["border_mixing"]
     uniform = np.median(mixing[-max(3, len(mixing) // 4) :])
-    is_separated = mixing[modular] <= _MIXED * uniform
+    is_separated = mixing[modular] <= min(_MIXED * uniform, _MOST_MIXING)
     is_separated &= n_nodes >= _NEIGHBORHOODS * n_neighbors * numbers[modular]
     is_better = modularities[best] < (1.0 - _ALIKE) * modularities[modular]
     if best < modular < len(numbers) - 1 and is_separated and is_better:

@@ -203,10 +203,10 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     this. The mixing of a sample is the share of the weights of its edges that leave its
     cluster, and the border mixing is its mean over the ends of these edges: about a
     third where uniform clusters are divided, and less where few samples are between
-    clusters. If at the number of the largest modularity it is at most 75 % of that of
-    the largest numbers (the median of the last quarter of those that were tried), this
-    number is taken instead, if it is larger, its modularity is larger by more than
-    .1 %, and its clusters have at least twice as many samples as a sample has
+    clusters. If at the number of the largest modularity it is at most .27 and 75 % of
+    that of the largest numbers (the median of the last quarter of those that were
+    tried), this number is taken instead, if it is larger, its modularity is larger by
+    more than .1 %, and its clusters have at least twice as many samples as a sample has
     neighbours, on average.
 
     The modularity divides long and bent clusters, as rings. Otherwise, if the cut
