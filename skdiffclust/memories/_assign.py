@@ -9,9 +9,7 @@ from scipy.spatial.distance import cdist
 from skdiffclust._products import product_by_sample
 from skdiffclust.memories._dynamics import recall
 from skdiffclust.memories._recursion import euclidean_steps, sphere_steps
-from skdiffclust.memories._scaling import directions
-
-_BLOCK_ENTRIES = 2**21
+from skdiffclust.memories._scaling import blocks, directions
 
 
 def assign(X, memories, log_weights, dynamics):
@@ -26,9 +24,7 @@ def assign(X, memories, log_weights, dynamics):
     memories = _prepare(memories, shift, dynamics.metric)
     nearest = {"euclidean": _nearest, "cosine": _most_alike}.get(dynamics.metric)
     labels = np.empty(X.shape[0], dtype=np.int64)
-    step = max(1, _BLOCK_ENTRIES // max(memories.shape))
-    for start in range(0, X.shape[0], step):
-        rows = slice(start, start + step)
+    for rows in blocks(X.shape[0], max(memories.shape)):
         Z = _prepare(X[rows], shift, dynamics.metric)
         if nearest is None:
             labels[rows] = _nearest_city_block(Z, memories, log_weights, dynamics)

@@ -11,13 +11,13 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from skdiffclust._kmeans import kmeans
+from skdiffclust.memories._scaling import blocks
 
 _MEMORIES = 300  # largest number of memories
 _MEMBERS = 4  # samples for each memory, at least
 _ATTRACTING = 5  # memories that attract a sample, the nearest ones
 _SHARPNESS = 2.0  # inverse temperature times the squared distance to the last of them
 _UNUSED = 1e-300  # size of a memory that attracts no sample
-_DISTANCE_BLOCK_ENTRIES = 2**21
 
 
 def find_basins(Z, rows, weight, n_clusters, n_init, random_state):
@@ -47,9 +47,7 @@ def attraction(Z, memories):
     n_near = min(_ATTRACTING, len(memories))
     near = np.empty((len(Z), n_near), dtype=np.int64)
     share = np.empty((len(Z), n_near))
-    step = max(1, _DISTANCE_BLOCK_ENTRIES // len(memories))
-    for start in range(0, len(Z), step):
-        rows = slice(start, start + step)
+    for rows in blocks(len(Z), len(memories)):
         far = cdist(Z[rows], memories, "sqeuclidean")
         near[rows] = np.argpartition(far, n_near - 1, axis=1)[:, :n_near]
         far = np.take_along_axis(far, near[rows], axis=1)

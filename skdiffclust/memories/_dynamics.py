@@ -14,6 +14,7 @@ from skdiffclust._assignments import softmax
 from skdiffclust._products import product_by_sample
 from skdiffclust._validation import refuse_silent_conversion
 from skdiffclust.memories._recursion import medians
+from skdiffclust.memories._scaling import by_blocks
 
 
 class Dynamics(NamedTuple):
@@ -36,7 +37,6 @@ class Completion(NamedTuple):
 
 
 METRICS = ("euclidean", "cosine", "manhattan")
-_RECALL_BLOCK_ENTRIES = 2**21
 _OPPOSITE = 1e-7  # length, after a step on the sphere, that is rounding
 
 
@@ -98,7 +98,8 @@ def energy(
     array([0., 1.])
     """
     field = _Field(memories, inverse_temperature, weights, metric)
-    return field.by_blocks(_check_rows(X, field.memories), field.energy)
+    X = _check_rows(X, field.memories)
+    return by_blocks(field.energy, X, width=len(field.memories))
 
 
 def recall(
@@ -181,7 +182,12 @@ def recall(
     if metric == "cosine":
         X = _on_sphere(X)
     for _ in range(n_steps):
-        X = field.by_blocks(X, lambda rows, m: field.step(rows, step_size, m), moves)
+        X = by_blocks(
+            lambda rows, free: field.step(rows, step_size, free),
+            X,
+            moves,
+            width=len(field.memories),
+        )
     return X
 
 
@@ -270,7 +276,8 @@ def entropy(
     array([0.   , 0.693])
     """
     field = _Field(memories, inverse_temperature, weights, metric)
-    return field.by_blocks(_check_rows(X, field.memories), field.entropy)
+    X = _check_rows(X, field.memories)
+    return by_blocks(field.entropy, X, width=len(field.memories))
 
 
 class _Field:
@@ -284,14 +291,6 @@ class _Field:
         self.memories = _on_sphere(memories) if metric == "cosine" else memories
         self._beta = float(inverse_temperature)
         self._metric = metric
-
-    def by_blocks(self, X, function, *others):
-        """Apply a function to blocks of rows, so that memory stays bounded."""
-        widest = max(len(self.memories), X.shape[1], 1)
-        step = max(1, _RECALL_BLOCK_ENTRIES // widest)
-        blocks = [slice(start, start + step) for start in range(0, len(X), step)]
-        parts = [function(X[b], *(other[b] for other in others)) for b in blocks]
-        return np.concatenate(parts)
 
     def energy(self, X):
         """Return the energies (m,) of rows (m, d)."""

@@ -2,6 +2,7 @@
 
 from functools import cached_property
 from math import ceil
+from operator import itemgetter
 
 import numpy as np
 from scipy import sparse
@@ -24,12 +25,7 @@ from skdiffclust.memories._seeding import exchange, random_rows, sample_rows
 
 _PATIENCE = 5  # batches without progress after which the learning rate halves
 _RACE = {2: 0.5, 4: 0.3}  # epochs after which a share of the random starts goes on
-_LOOSE = 5e-3  # tolerance of Lloyd's steps on all seeds
-_SETTLED = 5  # the best of which continue to convergence
-_EXCHANGED = (2, 4)  # fewest and most restarts of k-means that continue to exchanges
-_EXCHANGED_MEMORIES = 40  # approximate number of memories of these restarts together
-_SAME = 1e-4  # relative difference of costs of one solution, found again
-_COMMON = 2  # restarts that end in the best one, if no exchange betters it: no others
+_EXCHANGED = 2  # restarts of k-means that continue to exchanges
 _LOOSER = 1.0 + 1e-9  # largest inertia of what training keeps, relative to k-means'
 _STREAM_STEPS = 20  # of Lloyd on the samples that a stream keeps
 _STREAM_EPOCHS = 50.0  # after which a stream has slowed down by the root of two
@@ -79,13 +75,8 @@ class Fit:
         elif clam.init == "random":
             seeds = random_rows(*drawn, self._random_state)
         else:
-            spherical = {"spherical": self._is_spherical}
             seeds, costs, _ = kmeans(
-                *drawn, self._random_state, tol=_LOOSE, **spherical
-            )
-            best = np.argsort(costs, kind="stable")[:_SETTLED]
-            seeds, costs, _ = lloyd(
-                *drawn[:2], seeds[best], MAX_STEPS, tol=TOLERANCE, **spherical
+                *drawn, self._random_state, spherical=self._is_spherical
             )
             best = np.argsort(costs, kind="stable")
             found = self._run_lloyd(seeds[best], costs[best])
@@ -132,27 +123,18 @@ class Fit:
 
     def _run_lloyd(self, seeds, costs):
         """Return the best k-means solution (k, d) from seeds (r, k, d), best first."""
-        best, lowest = None, np.inf
-        n_exchanged = _EXCHANGED[0]
-        if not sparse.issparse(self._Z):  # where an exchange costs as much as restarts
-            n_exchanged = np.clip(_EXCHANGED_MEMORIES // seeds.shape[1], *_EXCHANGED)
-        differs = np.diff(costs, prepend=-np.inf) > _SAME * costs
-        is_common = np.count_nonzero(costs <= (1.0 + _SAME) * costs[0]) >= _COMMON
-        for restart in np.flatnonzero(differs)[:n_exchanged]:
-            memories, cost = exchange(
+        found = [
+            exchange(
                 self._Z,
                 self._sample_weight,
-                seeds[restart],
-                costs[restart],
+                memories,
+                cost,
                 self._random_state,
                 spherical=self._is_spherical,
             )
-            # What several restarts end in is likely the best that there is.
-            is_found_again = np.isclose(cost, lowest, rtol=_SAME, atol=0.0)
-            if cost < lowest:
-                best, lowest = memories, cost
-            if is_found_again or (is_common and cost == costs[restart]):
-                break
+            for memories, cost in zip(seeds[:_EXCHANGED], costs, strict=False)
+        ]
+        best, _ = min(found, key=itemgetter(1))
         if self.dynamics.metric == "manhattan":
             return lloyd_medians(self._Z, self._sample_weight, best)
         rows, weight = self._Z, self._sample_weight
@@ -185,10 +167,9 @@ class Fit:
                 descent.keep(winners)
                 losses = losses[winners]
             best = int(np.argmin(losses))
-            columns = {"learning_rate": descent.learning_rate}
+            rate = descent.learning_rate
             if self._plateau.cool(losses[best], n_batches):
                 loop.stop("learning_rate")
-            cooled = self._plateau.learning_rate < descent.learning_rate
             descent.learning_rate = self._plateau.learning_rate
             if losses[best] <= _EXACT:
                 loop.stop("exact")
@@ -206,11 +187,8 @@ class Fit:
                 attributes=lambda b=best: attributes(
                     self._scaling.inverse_temperature, *self.pick(b)
                 ),
-                **columns,
+                learning_rate=rate,
             )
-            if cooled and not self._has_masks:
-                # Smaller steps do not change any more which restart is best.
-                descent.keep([best])
 
     def pick(self, restart):
         """Return memories (k, d), user units, and log weights (k,) of a restart."""

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from skdiffclust.memories._medians import weighted_medians
 
-_SAMPLE_BLOCK_ENTRIES = 2**21
+_BLOCK_ENTRIES = 2**21  # of the temporary arrays of a block of samples
 _CUT = 10.0  # largest deviation that counts, over the median one
 _CUT_ROWS = 8192  # largest number of samples of which the median is computed
 
@@ -50,16 +50,22 @@ class MemoryScaling:
         return memories.astype(np.float64) * self.scale + self.shift
 
 
-def blocks(X):
-    """Yield slices of samples of X (n, d) that keep dense temporary arrays small."""
-    step = max(1, _SAMPLE_BLOCK_ENTRIES // X.shape[1])
-    for start in range(0, X.shape[0], step):
+def blocks(n_samples, width):
+    """Yield slices of samples that keep arrays with `width` entries a sample small."""
+    step = max(1, _BLOCK_ENTRIES // width)
+    for start in range(0, n_samples, step):
         yield slice(start, start + step)
 
 
-def by_blocks(function, X):
-    """Return the results (n, ...) of a function of samples X (n, d), by blocks."""
-    return np.concatenate([function(X[rows]) for rows in blocks(X)])
+def by_blocks(function, X, *others, width=1):
+    """Return the results (n, ...) of a function of samples X (n, d), by blocks.
+
+    Of `others` (n, ...) the function gets the same samples. `width` is the number of
+    entries that it needs a sample, if more than d.
+    """
+    slices = blocks(X.shape[0], max(width, X.shape[1]))
+    parts = [function(X[rows], *(each[rows] for each in others)) for rows in slices]
+    return np.concatenate(parts)
 
 
 def dense(X):
@@ -117,11 +123,11 @@ def _moments(X, sample_weight, metric):
     # Exact where a feature is constant.
     origin = unit(X[:1]).astype(np.float64)[0]
     total = np.zeros(X.shape[1])
-    for rows in blocks(X):
+    for rows in blocks(*X.shape):
         total += sample_weight[rows] @ (unit(X[rows]).astype(np.float64) - origin)
     mean = origin + total / sample_weight.sum()
     spread = 0.0
-    for rows in blocks(X):
+    for rows in blocks(*X.shape):
         far = _deviations(unit(X[rows]), mean, metric)
         spread += float(sample_weight[rows] @ far)
     return mean, spread / float(sample_weight.sum())

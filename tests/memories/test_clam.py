@@ -736,7 +736,7 @@ def test_sparse_rows_are_the_dense_ones(monkeypatch, metric, global_random_seed)
     from skdiffclust.memories import _scaling
 
     real = csr_array.toarray
-    monkeypatch.setattr(_scaling, "_SAMPLE_BLOCK_ENTRIES", 50 * X.shape[1])
+    monkeypatch.setattr(_scaling, "_BLOCK_ENTRIES", 50 * X.shape[1])
     monkeypatch.setattr(csr_array, "toarray", refuse)
     monkeypatch.setattr(csr_array, "todense", refuse)
     again = ClAM(3, metric=metric, random_state=global_random_seed).fit(X)
