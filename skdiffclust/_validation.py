@@ -87,9 +87,16 @@ def refuse_silent_conversion(X, *, name="X"):
     if issparse(X):
         return
     try:
-        values = np.asarray(X)
+        with np.errstate(invalid="raise"):
+            values = np.asarray(X)
     except ValueError:  # ragged lists: check_array has a better message
         return
+    except FloatingPointError as error:
+        raise ValueError(
+            f"The {name!r} parameter must not lack values of integer categories, which "
+            "pandas would convert to the smallest integer. Got such a column instead. "
+            "Convert it first, for instance with X.astype({column: 'Int64'})."
+        ) from error
     if values.dtype.kind not in "OcUSMm":
         return
     numbered = enumerate(values.flat)

@@ -10,18 +10,17 @@ seen features.
 
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import bdtrc
 
 from skdiffclust._products import product_by_sample
+from skdiffclust.memories._scaling import blocks
 
-_COMPLETION_BLOCK_ENTRIES = 2**21
 _EM_STEPS = 20
 _EM_WORK = 2e10  # approximate number of operations of the fit of a normal distribution
 _EM_TOLERANCE = 3e-3  # root mean square change of entries, standardised
-RIDGES = (0.02, 0.002)  # of the correction, which are tried
+_RIDGE = 0.006  # least share of the diagonal in the covariance of the correction
 _FLOOR = 1e-6  # added to variances of standardised features
 # Inverse temperatures that are tried, times the total variance; 0: no attraction.
 CONCENTRATIONS = (5.0, 10.0, 20.0, 40.0, 80.0)
@@ -34,9 +33,10 @@ _LEFT_OUT = 0.002  # share of the values at each end, or one, beyond which a few
 _EXTREME = 0.02  # share of the values at each end, or one, that are extreme
 _APART = 20.0  # multiple of the range of the others beyond which extremes are far
 _LONGEST_TAIL = 100.0  # the same multiple, beyond which far values are no tail
-_BEYOND = (0.5, 1.0)  # multiples of the range of others beyond which values are far
+_BEYOND = 0.5  # multiple of the range of the others beyond which values are far
 _LARGEST_TIE = 0.1  # share of equal values that count as extreme
 _CHANCE = 0.02  # level at which far values go with extremes by chance
+_JUDGEMENTS = 3  # of far values, each without those that are wrong by the one before
 _EXPLAINED = 0.5  # least share of a far value that other values explain
 
 
@@ -52,7 +52,8 @@ class Completer:
     center: np.ndarray  # (d,) mean of samples, recall without attraction, standardised
     inverse: np.ndarray  # (d, d) inverse covariance of standardised samples
     precision: np.ndarray  # (d, d) inverse covariance of the residuals of the recall
-    choice: "Choice"
+    inverse_temperature: float  # for standardised features; 0: no attraction
+    is_corrected: bool
 
     def complete(self, X):
         """Return X (n, d), float64, with NaN filled; what is seen stays as it is.
@@ -61,30 +62,21 @@ class Completer:
         """
         X = np.asarray(X, dtype=np.float64)
         filled = X.copy()
-        rows = np.flatnonzero(np.isnan(X).any(axis=1))
-        step = max(1, _COMPLETION_BLOCK_ENTRIES // max(len(self.memories), X.shape[1]))
-        for start in range(0, len(rows), step):
-            chosen = rows[start : start + step]
+        incomplete = np.flatnonzero(np.isnan(X).any(axis=1))
+        for rows in blocks(len(incomplete), max(len(self.memories), X.shape[1])):
+            chosen = incomplete[rows]
             part = X[chosen]
             Z = (part - self.mean) / self.scale
             wrong = wrong_values(part, Z, self.near, self.center, self.inverse)
             seen = ~(np.isnan(part) | wrong)
             Z = np.where(seen, Z, 0.0)
             recalled = _recall(
-                Z, seen, self.memories, self.center, self.choice.inverse_temperature
+                Z, seen, self.memories, self.center, self.inverse_temperature
             )
-            found = _complete(Z, seen, recalled, self.precision, self.choice)
+            found = _complete(Z, seen, recalled, self.precision, self.is_corrected)
             found = np.clip(found * self.scale + self.mean, *self.bounds)
             filled[chosen] = np.where(np.isnan(part), found, part)
         return filled
-
-
-class Choice(NamedTuple):
-    """What is chosen by hiding entries."""
-
-    inverse_temperature: float  # for standardised features; 0: no attraction
-    is_corrected: bool
-    ridge: float
 
 
 def far_values(X):
@@ -92,29 +84,18 @@ def far_values(X):
 
     A value is far outside the range of the other seen values of X (n, d), but for one
     or two in 1000 at each end, by half of it, or outside the range of the central 96 %
-    by 20 times it. Since several far values widen these ranges, a value outside the
-    range of those that are not far, by all of it, is far, too. Infinite for features
-    with fewer than 8 values.
+    by 20 times it. Infinite for features with fewer than 8 values.
     """
     n_features = X.shape[1]
     # Lower limits are upper ones of the values with the other sign.
     both = np.hstack([-X, X])
-    limit, _ = _limits(both, _BEYOND[0])
-    is_far = both > limit
-    is_far |= np.roll(is_far, n_features, axis=1)
-    again, end = _limits(np.where(is_far, np.nan, both), _BEYOND[1])
-    limit = _with_tails(both, np.minimum(limit, again), end)
-    return np.stack([-limit[:n_features], limit[n_features:]])
-
-
-def _limits(both, multiple):
-    """Return upper limits (2 d,), and the upper ends of the central 96 %."""
     most = _ends(both, _LEFT_OUT)
-    limit = most + multiple * _ranges(most)
     end = _ends(both, _EXTREME)
-    limit = np.minimum(limit, end + _APART * _ranges(end, where_none=np.inf))
+    apart = end + _APART * _ranges(end, where_none=np.inf)
+    limit = np.minimum(most + _BEYOND * _ranges(most), apart)
     limit[np.count_nonzero(~np.isnan(both), axis=0) < _FEW] = np.inf
-    return limit, end
+    limit = _with_tails(both, limit, end)
+    return np.stack([-limit[:n_features], limit[n_features:]])
 
 
 def _ends(both, share):
@@ -183,14 +164,12 @@ def wrong_values(X, Z, near, center, precision):
     seen = ~np.isnan(X)
     n_far = is_far.sum(axis=1)
     is_far[(n_far > 1) & (n_far == seen.sum(axis=1))] = False
-    wrong = np.zeros(X.shape, dtype=bool)
     rows, columns = np.nonzero(is_far)
-    far = Z[rows, columns] - center[columns]
     itself = np.arange(len(rows)), columns
-    n_before = -1
-    while wrong.sum() > n_before:
-        n_before = wrong.sum()
-        others = seen[rows] & ~wrong[rows]
+    far = Z[rows, columns] - center[columns]
+    wrong = np.zeros(X.shape, dtype=bool)
+    for _ in range(_JUDGEMENTS):
+        others = (seen & ~wrong)[rows]
         others[itself] = False
         rest = np.where(others, Z[rows] - center, 0.0)
         unexplained = far - _carry_on(rest, others, precision)[0][itself]
@@ -229,25 +208,27 @@ def fit_completer(
     if is_far.any():
         # Whether they are wrong is decided without them.
         mean, scale, Z, seen = _standardised(np.where(is_far, np.nan, X), kept)
-        _, center, covariance = _fit_normal(Z, seen, min(RIDGES))
+        _, center, covariance = _fit_normal(Z, seen)
         precision = np.linalg.inv(covariance)
         wrong = wrong_values(X, (X - mean) / scale, near, center, precision)
         shown = np.where(wrong, np.nan, X)
     mean, scale, Z, seen = _standardised(shown, kept)
-    fits = []
-    for ridge in RIDGES if linear_correction else RIDGES[:1]:
-        normal = _fit_normal(Z, seen, ridge)
-        choices = _choices(normal, ridge, inverse_temperature, linear_correction)
-        choice, error = _choose(Z, seen, choices, seed)
-        fits.append((error, choice, normal))
-    _, choice, normal = min(fits, key=itemgetter(0))
+    normal = _fit_normal(Z, seen)
     memories, center, covariance = normal
+    temperatures = (inverse_temperature,)
+    if inverse_temperature == "auto":
+        variance = max(float(memories.var(axis=0).sum()), _FLOOR)
+        temperatures = (0.0, *(c / variance for c in CONCENTRATIONS))
+    corrections = (linear_correction,)
+    if linear_correction == "auto":
+        corrections = (True, False)
+    beta, is_corrected = _choose(Z, seen, temperatures, corrections, seed)
     rows = np.arange(len(Z))
-    recalled = _recall(Z, seen, memories, center, choice.inverse_temperature, rows)
-    precision = _precision(normal, recalled, choice, rows)
-    if choice.inverse_temperature:
+    recalled = _recall(Z, seen, memories, center, beta, rows)
+    precision = _precision(normal, recalled, beta, rows)
+    if beta:
         # Memories are completed by the others, as new samples will be.
-        memories = _complete(Z, seen, recalled, precision, choice)
+        memories = _complete(Z, seen, recalled, precision, is_corrected)
     return Completer(
         mean=mean,
         scale=scale,
@@ -257,7 +238,8 @@ def fit_completer(
         center=center,
         inverse=np.linalg.inv(covariance),
         precision=precision,
-        choice=choice,
+        inverse_temperature=float(beta),
+        is_corrected=is_corrected,
     )
 
 
@@ -281,26 +263,8 @@ def _units(X):
     return mean, np.where(is_constant | (scale == 0), 1.0, scale)
 
 
-def _choices(normal, ridge, inverse_temperature, linear_correction):
-    """Return the choices that a fit has, with one memory for each sample."""
-    variance = max(float(normal[0].var(axis=0).sum()), _FLOOR)
-    temperatures = (0.0, *(c / variance for c in CONCENTRATIONS))
-    if inverse_temperature != "auto":
-        temperatures = (float(inverse_temperature),)
-    corrections = (linear_correction,)
-    if linear_correction == "auto":
-        corrections = (True, False)
-    # The mean alone is no choice of "auto".
-    return [
-        Choice(beta, is_corrected, ridge)
-        for beta in temperatures
-        for is_corrected in corrections
-        if beta or is_corrected or linear_correction != "auto"
-    ]
-
-
-def _choose(Z, seen, choices, seed):
-    """Return the choice that completes hidden entries best, and its squared error.
+def _choose(Z, seen, temperatures, corrections, seed):
+    """Return the temperature and the correction that complete hidden entries best.
 
     Some of the seen entries of Z (n, d) are hidden for that.
     """
@@ -313,43 +277,40 @@ def _choose(Z, seen, choices, seed):
     hidden[seen.sum(axis=1) - hidden.sum(axis=1) < 1] = False
     hidden[:, seen.sum(axis=0) - hidden.sum(axis=0) < 2] = False
     if not hidden.any():
-        return choices[0], 0.0
+        return temperatures[0], corrections[0]
     shown = seen & ~hidden
     Z_shown = np.where(shown, Z, 0.0)
-    normal = _fit_normal(Z_shown, shown, choices[0].ridge)
+    normal = _fit_normal(Z_shown, shown)
     rows = np.flatnonzero(hidden.any(axis=1))
     if len(rows) > _JUDGED:
         rows = np.sort(random_state.choice(rows, _JUDGED, replace=False))
-    recalled = {}
-    errors = []
-    for choice in choices:
-        beta = choice.inverse_temperature
-        if beta not in recalled:
-            recalled[beta] = _recall(
-                Z_shown[rows], shown[rows], *normal[:2], beta, rows
-            )
-        precision = _precision(normal, recalled[beta], choice, rows)
-        found = _complete(Z_shown[rows], shown[rows], recalled[beta], precision, choice)
-        squares = np.square(found - Z[rows])[hidden[rows]]
-        # So that no single entry decides.
-        errors.append(float(np.minimum(squares, _LARGEST_ERROR**2).mean()))
-    best = int(np.argmin(errors))
-    return choices[best], errors[best]
+    given = Z_shown[rows], shown[rows]
+    tried = []
+    for beta in temperatures:
+        recalled = _recall(*given, *normal[:2], beta, rows)
+        precision = _precision(normal, recalled, beta, rows)
+        for is_corrected in corrections:
+            found = _complete(*given, recalled, precision, is_corrected)
+            squares = np.square(found - Z[rows])[hidden[rows]]
+            # So that no single entry decides.
+            error = float(np.minimum(squares, _LARGEST_ERROR**2).mean())
+            tried.append((error, beta, is_corrected))
+    return min(tried, key=itemgetter(0))[1:]
 
 
-def _precision(normal, recalled, choice, rows):
+def _precision(normal, recalled, beta, rows):
     """Return the inverse covariance (d, d) of the residuals of samples by number."""
     filled, _, covariance = normal
-    if choice.inverse_temperature:
+    if beta:
         rest = filled[rows] - recalled
-        covariance = _shrunk(rest.T @ rest / len(rest), len(rest), choice.ridge)
+        covariance = _shrunk(rest.T @ rest / len(rest), len(rest))
     return np.linalg.inv(covariance)
 
 
-def _complete(Z, seen, recalled, precision, choice):
+def _complete(Z, seen, recalled, precision, is_corrected):
     """Return completed samples (n, d); hidden entries of Z (n, d) are zeros."""
     found = recalled
-    if choice.is_corrected:
+    if is_corrected:
         rest = np.where(seen, Z - recalled, 0.0)
         found = recalled + _carry_on(rest, seen, precision)[0]
     return np.where(seen, Z, found)
@@ -368,9 +329,7 @@ def _recall(Z, seen, memories, center, beta, itself=None):
     recalled = np.empty(Z.shape)
     squares = np.ascontiguousarray(np.square(memories).T)
     transposed = np.ascontiguousarray(memories.T)
-    step = max(1, _COMPLETION_BLOCK_ENTRIES // max(len(memories), 1))
-    for start in range(0, len(Z), step):
-        rows = slice(start, start + step)
+    for rows in blocks(len(Z), len(memories)):
         mask = seen[rows].astype(np.float64)
         # Seen entries only, scaled up to all of them.
         far = multiply(mask, squares)
@@ -402,10 +361,9 @@ def _carry_on(rest, seen, precision, with_spread=False):
     for size in np.unique(n_hidden[n_hidden > 0]):
         alike = np.flatnonzero(n_hidden == size)
         where = np.nonzero(~seen[alike])[1].reshape(len(alike), size)
-        step = max(1, _COMPLETION_BLOCK_ENTRIES // (4 * size * size))
-        for start in range(0, len(alike), step):
-            rows = alike[start : start + step]
-            features = where[start : start + step]
+        for some in blocks(len(alike), 4 * size * size):
+            rows = alike[some]
+            features = where[some]
             block = precision[features[:, :, None], features[:, None, :]]
             right = np.take_along_axis(pull[rows], features, axis=1)
             if with_spread:
@@ -419,7 +377,7 @@ def _carry_on(rest, seen, precision, with_spread=False):
     return found, spread.reshape(n_features, n_features)
 
 
-def _fit_normal(Z, seen, ridge):
+def _fit_normal(Z, seen):
     """Return completed samples (n, d), mean (d,) and covariance of a normal one.
 
     By expectation and maximisation, from the covariance of the pairs that are seen.
@@ -428,8 +386,8 @@ def _fit_normal(Z, seen, ridge):
     mask = seen.astype(np.float64)
     pairs = mask.T @ mask
     covariance = Z.T @ Z / np.maximum(pairs, 1.0)
-    values, vectors = np.linalg.eigh(_shrunk(covariance, n_samples, ridge))
-    covariance = (vectors * np.maximum(values, ridge)) @ vectors.T
+    values, vectors = np.linalg.eigh(_shrunk(covariance, n_samples))
+    covariance = (vectors * np.maximum(values, _RIDGE)) @ vectors.T
     mean = np.zeros(n_features)
     filled = Z
     work = np.sum((n_features - seen.sum(axis=1)).astype(np.float64) ** 3)
@@ -441,15 +399,15 @@ def _fit_normal(Z, seen, ridge):
         filled = np.where(seen, Z, found + mean)
         mean = filled.mean(axis=0)
         gaps = filled - mean
-        covariance = _shrunk((gaps.T @ gaps + spread) / n_samples, n_samples, ridge)
+        covariance = _shrunk((gaps.T @ gaps + spread) / n_samples, n_samples)
         if np.sqrt(np.mean(np.square(filled - before))) < _EM_TOLERANCE:
             break
     return filled, mean, covariance
 
 
-def _shrunk(covariance, n_samples, ridge):
+def _shrunk(covariance, n_samples):
     """Return an invertible covariance (d, d), shrunk towards its diagonal."""
-    ridge = min(0.5, ridge + 0.1 * len(covariance) / n_samples)
+    ridge = min(0.5, _RIDGE + 0.1 * len(covariance) / n_samples)
     diagonal = np.diag(np.diag(covariance))
     return (
         (1.0 - ridge) * covariance + ridge * diagonal + _FLOOR * np.eye(len(diagonal))
