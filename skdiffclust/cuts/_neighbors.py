@@ -10,8 +10,9 @@ from sklearn.neighbors import NearestNeighbors
 from skdiffclust._affinity import center, unit_rows
 from skdiffclust._neighbors import are_others, k_nearest
 
-# Largest number of features for a tree.
+# Largest number of features for a tree; samples of one call of it.
 _TREE_MAX_FEATURES = 10
+_TREE_ROWS = 20_000
 # n_neighbors="auto": of neighbours of equal weight, and bounds of those weighted by
 # rank. Up to this many features, where clusters may be thin, few samples have fewer.
 N_ALIKE = 10
@@ -107,5 +108,12 @@ def _nearest_of_all(points, k):
         distances, found = NearestNeighbors(n_neighbors=k).fit(X).kneighbors(X)
         return found, distances
     tree = cKDTree(X, leafsize=32, balanced_tree=False)
-    distances, found = tree.query(X, k=k)
+    # In the order of the leaves, so that one query finds in the cache what the last one
+    # read.
+    order = tree.indices
+    found = np.empty((len(X), k), dtype=np.int64)
+    distances = np.empty((len(X), k))
+    for start in range(0, len(X), _TREE_ROWS):  # Ctrl-C waits for at most this long
+        rows = order[start : start + _TREE_ROWS]
+        distances[rows], found[rows] = tree.query(X[rows], k=k)
     return found, distances
