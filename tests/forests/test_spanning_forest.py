@@ -727,6 +727,16 @@ def test_weights_whose_products_overflow_are_refused(weight):
     assert np.array_equal(fitted.labels_, expected.labels_)
 
 
+def test_a_group_of_outliers_is_not_cut_before_a_gap(global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    centers = np.repeat([[0.0, 0.0], [6.5, 0.0], [40.0, 0.0]], 400, axis=0)
+    group = [40, 9] + 2 * np.array([[0, 0], [1, 0], [0, 1], [1, 1], [2, 0], [2, 1]])
+    group = group + rng.normal(scale=0.2, size=(6, 2))
+    X = np.concatenate([centers + rng.normal(size=centers.shape), group])
+    labels = SpanningForestClustering(3).fit_predict(X)
+    assert len(np.unique(labels[:1200])) == 3
+
+
 def test_scores_of_cuts_under_constraints():
     X = np.random.default_rng(0).normal(size=(80, 2))
     few = SpanningForestClustering(3).fit(X, cannot_link=[[0, 1], [2, 3]])

@@ -16,10 +16,10 @@ parts in place of the distance of their centres.
 
 Sizes outweigh any gap where a small cluster lies beside a large one, which would be cut
 in two instead, and a cluster much sparser than others would be cut before gaps between
-these. So two kinds of edges come sooner, `_clear_gap`: within its tree, the one that
-leads to a small cluster and is longer by far than those on both sides of it and than
-the best; and of the best edges of several trees, one that is longer by far than those
-on both sides of it. Neither changes scores.
+these. So two kinds of edges come sooner: within its tree, the one that leads to a small
+cluster and is longer by far than those on both sides of it and than the best,
+`_small_clusters`; and of the best edges of several trees, one that is longer by far
+than those on both sides of it, `_is_clear`. Neither changes scores.
 """
 
 import heapq
@@ -37,6 +37,8 @@ SIZE_POWER = 0.75
 # part of its tree.
 LEAST_CLUSTER = 5.0
 _SMALL_PART = 0.1
+# Fewer samples that lie apart may be a group of outliers: they do not come first.
+_LEAST_CLEAR = 20.0
 # Standard deviations by which the logarithm of the length of a clear gap exceeds the
 # mean of those on either side, and, if it leads to a small cluster, that of the best
 # edge; and by which the mean of the small cluster may exceed that of the other side, as
@@ -219,7 +221,7 @@ def _best_cut(part, values, min_size, power):
             place = _longest(small, edges)
         if part.rank < np.inf:
             smaller = min(_sides(sums, counts, place))
-            is_clear = smaller >= LEAST_CLUSTER and _is_clear(counts, place, logs)
+            is_clear = smaller >= _LEAST_CLEAR and _is_clear(counts, place, logs)
             if len(small) or is_clear:
                 rank = part.rank
     return _BestCut(-rank, int(edges[place]), float(score), int(place), part)

@@ -83,7 +83,7 @@ def naive_part(tree, sizes, cuts, part):
         ):
             return score, int(e), True
     is_clear = all(
-        size >= 5
+        size >= _tree_cuts._LEAST_CLEAR
         and len(own)
         and logs[best] >= own.mean() + max(2.5 * own.std(), least)
         for size, own in sides[best]
@@ -131,7 +131,9 @@ def gaps(rng, n):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_clear_gaps_are_their_definition(seed, monkeypatch, global_random_seed):
+@pytest.mark.parametrize("least", [20, 5])
+def test_clear_gaps_are_their_definition(seed, least, monkeypatch, global_random_seed):
+    monkeypatch.setattr(_tree_cuts, "_LEAST_CLEAR", least)
     rng = np.random.default_rng(seed + 1000 * global_random_seed)
     tree = gaps(rng, int(rng.integers(55, 90)))
     sizes = np.round(rng.uniform(0.5, 1, len(tree.edges) + 1) * 64) / 64
@@ -143,6 +145,8 @@ def test_clear_gaps_are_their_definition(seed, monkeypatch, global_random_seed):
 
 def test_clear_gaps_are_cut_sooner_and_change_no_largest_score(monkeypatch):
     """Nested, non-increasing, without a unit; and the rule matters on these trees."""
+    # There are few gaps between as many samples as it takes in these small trees.
+    monkeypatch.setattr(_tree_cuts, "_LEAST_CLEAR", 5.0)
     n_changed = 0
     for seed in range(30):
         tree = gaps(np.random.default_rng(seed), 200)
@@ -155,6 +159,7 @@ def test_clear_gaps_are_cut_sooner_and_change_no_largest_score(monkeypatch):
         assert np.array_equal(cut(scaled, 60, sizes=sizes)[0], positions)
         with monkeypatch.context() as without:
             without.setattr(_tree_cuts, "LEAST_CLUSTER", np.inf)
+            without.setattr(_tree_cuts, "_LEAST_CLEAR", np.inf)
             plain, plain_scores, _ = cut(tree, 60, sizes=sizes)
         n_changed += not np.array_equal(plain, positions)
         assert scores[0] == plain_scores[0]
