@@ -544,6 +544,71 @@ def test_without_ties_the_order_of_the_samples_does_not_matter(global_random_see
         assert adjusted_rand_score(labels[order], model.fit(X[order]).labels_) == 1
 
 
+def answers(rng, n_samples, n_features, n_clusters=4):
+    """Return answers from 1 to 5 to questions, and the cluster of each sample."""
+    usual = rng.uniform(1, 5, size=(n_clusters, n_features))
+    y = rng.integers(n_clusters, size=n_samples)
+    noise = 0.8 * rng.normal(size=(n_samples, n_features))
+    return np.clip(np.round(usual[y] + noise), 1, 5), y
+
+
+@pytest.mark.parametrize(
+    ("n_clusters", "params"),
+    [
+        (4, {}),
+        (4, {"cut_rule": "longest"}),
+        (4, {"min_samples": 5}),
+        (4, {"metric": "manhattan"}),
+        ("auto", {}),
+    ],
+)
+@pytest.mark.parametrize("n_features", [3, 8])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_on_a_grid_the_order_of_the_samples_does_not_matter(
+    n_clusters, params, n_features, global_random_seed
+):
+    rng = np.random.default_rng(global_random_seed)
+    X, _ = answers(rng, 400, n_features)
+    order = rng.permutation(len(X))
+    model = SpanningForestClustering(n_clusters, **params)
+    labels = model.fit(X).labels_
+    assert np.array_equal(model.predict(X), labels)
+    assert np.array_equal(model.cut(model.n_clusters_), labels)
+    lengths = model.edge_lengths_
+    if params.get("metric") is None and "min_samples" not in params:
+        ends = X[model.edges_]
+        assert np.allclose(np.linalg.norm(ends[:, 0] - ends[:, 1], axis=1), lengths)
+    again = model.fit(X[order])
+    assert np.array_equal(again.edge_lengths_, lengths)
+    assert adjusted_rand_score(again.labels_, labels[order]) == 1
+    if "metric" not in params:
+        assert np.array_equal(model.fit(csr_array(X)).labels_, labels)
+
+
+def test_on_a_grid_weights_are_repeats(global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    X, _ = answers(rng, 200, 4)
+    weights = rng.integers(0, 4, len(X))
+    model = SpanningForestClustering(4)
+    labels = model.fit(X, sample_weight=weights).labels_
+    repeated = model.fit(np.repeat(X, weights, axis=0)).labels_
+    assert adjusted_rand_score(np.repeat(labels, weights), repeated) == 1
+
+
+def test_on_a_grid_clusters_grow_together_inside_first():
+    chosen = []
+    by_order = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X, y = answers(rng, 300, 5)
+        labels = SpanningForestClustering(4).fit(X).labels_
+        chosen.append(adjusted_rand_score(labels, y))
+        D = cdist(X, X)  # of which ties are broken by the order of the samples
+        labels = SpanningForestClustering(4, metric="precomputed").fit(D).labels_
+        by_order.append(adjusted_rand_score(labels, y))
+    assert np.mean(chosen) > np.mean(by_order) + 0.03
+
+
 def test_within_cut_is_the_longest_edge_of_the_own_cluster():
     X = np.array([[0.0], [1.0], [2.0], [10.0], [13.0], [16.0]])
     model = SpanningForestClustering(2).fit(X)

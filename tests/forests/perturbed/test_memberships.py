@@ -193,6 +193,7 @@ def test_samples_of_weight_zero_follow_their_nearest(consensus):
 
 def test_clusters_that_no_draw_agrees_on(monkeypatch):
     grid = np.stack(np.meshgrid(range(5), range(4)), -1).reshape(-1, 2) * 1.0
+    grid += np.random.RandomState(0).uniform(-0.1, 0.1, grid.shape)
     X = np.concatenate([grid, grid + [50, 0], [[25.0, 90.0]]])
     turn = iter(range(30))
 
