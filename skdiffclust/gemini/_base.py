@@ -88,11 +88,15 @@ _AFFINITIES = {"kernel": ("kernel", "linear"), "distance": ("metric", "euclidean
 
 
 class Starts(NamedTuple):
-    """Initial models: `n_trained` and, if `has_sharp`, a last one that is sharp."""
+    """Initial models: `n_trained` and, if `has_sharp`, a last one that is sharp.
+
+    The one with the number `final` is not trained, as it has no gradient but rounding.
+    """
 
     n_trained: int
     has_sharp: bool
     models: Iterator
+    final: int | None = None
 
 
 class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
@@ -483,7 +487,9 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             factor = len(problem.X) / len(some.X)
             yield family(factor * sharp_factor(family, some))
 
-        return Starts(n_trained, True, models())
+        # Links and l2 have a gradient at a hard partition, the objective has none.
+        has_gradient = n_trained and (problem.constraints is not None or problem.l2)
+        return Starts(n_trained, True, models(), None if has_gradient else n_trained)
 
     def _is_linear(self, problem):
         """Return whether the kernel of a problem is the linear one, of features."""

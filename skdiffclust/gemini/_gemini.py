@@ -224,12 +224,10 @@ class GEMINI(BaseGEMINI):
     whose hard partition is a candidate for the result. For "mmd" with the linear
     kernel, and without links, the partitions of several runs are improved first: each
     sample is moved to the cluster that increases the linearised objective most, as long
-    as the objective grows, and then clusters of the best partition are relocated one at
-    a time if this increases the objective, in order to escape local optima. Since the
-    objective of a linear model then grows with the sharpness of the best partition, no
-    restarts are trained unless there are batches, `l2`, or links that the partition
-    does not satisfy, and the partition is the result: `max_iter`, `learning_rate`,
-    `tol` and `n_init` have no effect.
+    as the objective grows. Since the objective of a linear model then grows with the
+    sharpness of the best partition, no restarts are trained unless there are batches,
+    `l2`, or links that the partition does not satisfy, and the partition is the result:
+    `max_iter`, `learning_rate`, `tol` and `n_init` have no effect.
     Otherwise, the first restart starts from a softened version of the partition,
     because the gradient vanishes at a hard one, and the others from random weights. A
     perceptron can start from a partition if each hidden layer has at least two units
@@ -432,14 +430,15 @@ class GEMINI(BaseGEMINI):
         gamma = self._gamma_attribute(units, X.shape[1])
         starts = self._starts(problem, self.model, rng)
         n_starts = starts.n_trained + starts.has_sharp
-        is_final = not starts.n_trained
-        if is_final:
+        if not starts.n_trained:
             problem = replace(problem, compiled_mode=None)
         if self.model == "free":
             problem = problem.on_numbers()
 
         training = Training(self, X, y, **self._training_params(), n_init=n_starts)
-        for loop, model in zip(training, starts.models, strict=False):
+        for number, (loop, model) in enumerate(
+            zip(training, starts.models, strict=False)
+        ):
             train_model(
                 model,
                 problem,
@@ -450,7 +449,7 @@ class GEMINI(BaseGEMINI):
                 attributes=lambda model: (
                     _attributes(units.model(model), problem, means) | gamma
                 ),
-                is_final=is_final,
+                is_final=number == starts.final,
             )
 
         best = MODELS[self.model].from_arrays(training.best.best_state)

@@ -617,7 +617,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         attributes, logits = self._views(problem, X, means)
         trained = []
         starts = self._starts(problem, self._kind(), rng)
-        for model, loop in zip(starts.models, loops, strict=False):
+        for number, (model, loop) in enumerate(zip(starts.models, loops, strict=False)):
             train_model(
                 model,
                 problem,
@@ -627,6 +627,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
                 random_state=rng,
                 attributes=attributes,
                 penalty=self._penalty(problem),
+                is_final=number == starts.final,
             )
             trained.append(MODELS[self._kind()].from_arrays(loop.best_state))
         best = MODELS[self._kind()].from_arrays(training.best.best_state)

@@ -162,11 +162,6 @@ def covariance(X, row_weights):
     return (matrix.T @ scaled).toarray() - np.outer(X.means, X.means)
 
 
-def dense_rows(X, rows):
-    """Return the rows (m,) of X (n, d) as a dense array (m, d)."""
-    return X[rows].toarray() if isinstance(X, SparseRows) else X[rows]
-
-
 def take_columns(X, columns):
     """Return columns (m,) of X (n, d), in one memory layout if they are dense."""
     if isinstance(X, SparseRows):

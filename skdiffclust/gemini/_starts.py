@@ -12,12 +12,10 @@ from scipy.sparse import csr_array
 
 from skdiffclust._assignments import softmax
 from skdiffclust._encoder import Encoder
-from skdiffclust._threads import small_products
 from skdiffclust.gemini._models import FreeAssignments, SkipPerceptron
 from skdiffclust.gemini._objectives import mmd_of_sums
 from skdiffclust.gemini._sparse_rows import (
     SparseRows,
-    dense_rows,
     squared_norms,
 )
 from skdiffclust.gemini._supervision import broken_links
@@ -25,11 +23,8 @@ from skdiffclust.gemini._training import loss_and_gradients
 
 # Runs of k-means. It does not depend on the number of samples, since a weight of two is
 # a repeated sample.
-_N_RUNS = 10
+_N_RUNS = 12
 MAX_ITER = 100
-# A run ends when an iteration lowers the inertia by less than this share, and so does
-# the improvement of all partitions but the best.
-TOLERANCE = 1e-4
 # Share of the probability of a sample that its cluster has in a soft start, on average.
 _SOFT = 0.9
 # A partition is sharp enough if sharpening it further gains less than this share of the
@@ -38,10 +33,8 @@ _GAIN = 1e-7
 # The largest mean difference of logits of a soft start, and steps of four after it.
 _SHARPEST = 1e6
 _MOST_STEPS = 20
-# Limits of the number of clusters moved on trial, and of n k (d + 30) over these moves.
-_MOST_SWAPS = 300
-_MOST_WORK = 10**7
-_OVERHEAD = 30
+# Relative gain of an iteration that rounding may explain.
+_ROUNDING = 1e-12
 # Values that differ by less than this, relative to them, are equal up to rounding.
 _EQUAL = 1e-9
 # Samples that partitions are searched on; the best one is improved on all samples.
@@ -76,15 +69,8 @@ def start_partitions(points, row_weights, n_clusters, random_state):
 
 
 def order_of(points, random_state):
-    """Return an order of points (n, d) that is that of their values, for draws."""
+    """Return an order of points (n, d) that is that of their values."""
     return np.argsort(points @ random_state.normal(size=points.shape[1]))
-
-
-def _draw(cumulated, share):
-    """Return the position at a share of cumulated weights (n,)."""
-    # All points that are left may be at a centre: then any of them is drawn.
-    position = np.searchsorted(cumulated, share * cumulated[-1], "right")
-    return min(int(position), len(cumulated) - 1)
 
 
 def voronoi(X, row_weights, labels, n_clusters):
@@ -144,11 +130,11 @@ def _cluster_sums(X, row_weights, labels, n_clusters):
     return sums[0].T, sizes
 
 
-def ascend(X, row_weights, labels, n_clusters, mode, tolerance=1e-12):
+def ascend(X, row_weights, labels, n_clusters, mode):
     """Return the value, weights (d, k) and biases (k,) of cells of larger linear MMD.
 
     Labels become argmax_k of the gradient by the assignments, which is linear in the
-    samples, for as long as the objective grows by more than a tolerance. One-vs-all is
+    samples, for as long as the objective grows by more than rounding. One-vs-all is
     convex in the assignments and never decreases. O(n d k) per iteration.
     """
     cells = voronoi(X, row_weights, labels, n_clusters)
@@ -157,7 +143,7 @@ def ascend(X, row_weights, labels, n_clusters, mode, tolerance=1e-12):
     for _ in range(MAX_ITER):
         labels = labels_in(X, response)
         new, *following = _response(X, row_weights, labels, n_clusters, mode)
-        if not new > value * (1 + tolerance):
+        if not new > value * (1 + _ROUNDING):
             break
         cells = response
         value = new
@@ -169,47 +155,6 @@ def labels_in(X, cells):
     """Return the labels (n,) of X (n, d) in cells of weights (d, k) and biases (k,)."""
     weights, biases = (array.astype(X.dtype, copy=False) for array in cells)
     return (X @ weights + biases).argmax(axis=1)
-
-
-def swap(X, row_weights, cells, n_clusters, mode, random_state):
-    """Return what `ascend` does, of larger value, from moving single clusters away.
-
-    `cells` are what `ascend` returned. A cluster, drawn at random, moves to a sample,
-    drawn at random or far from its centre; the cells are improved by `ascend`, and kept
-    if the objective is larger. It ends after 5 k moves in a row without gain, or a
-    number that the size of the data limits. O(n d k) a move.
-    """
-    squares = squared_norms(X)
-    order = order_of(X, random_state)
-    value, *best = cells
-    labels = labels_in(X, best)
-    n_stalled = 0
-    n_samples, n_features = X.shape
-    work = n_samples * n_clusters * (n_features + _OVERHEAD)
-    for _ in range(min(_MOST_SWAPS, _MOST_WORK // work)):
-        means, offsets = voronoi(X, row_weights, labels, n_clusters)
-        drawn = row_weights
-        if random_state.uniform() < 0.5:
-            scores = X @ means.astype(X.dtype, copy=False) + offsets
-            distances = squares - 2 * scores[np.arange(len(labels)), labels]
-            drawn = row_weights * np.maximum(distances, 0)
-        row = order[_draw(np.cumsum(drawn[order]), random_state.uniform())]
-        moved = random_state.randint(n_clusters)
-        means[:, moved] = dense_rows(X, [row])[0]
-        offsets[moved] = -squares[row] / 2
-        trial = labels_in(X, (means, offsets))
-        new, *cells = ascend(X, row_weights, trial, n_clusters, mode, TOLERANCE)
-        n_stalled += 1
-        if new > value * (1 + _GAIN):
-            value = new
-            best = cells
-            labels = labels_in(X, best)
-            n_stalled = 0
-        if n_stalled == 5 * n_clusters:
-            break
-    # The trials end early.
-    final = ascend(X, row_weights, labels, n_clusters, mode)
-    return _first_best([final, (value, *best)])
 
 
 def _first_best(candidates):
@@ -399,25 +344,25 @@ def initial_cells(problem, rows, n_clusters, linear_mode, random_state):
     """
     some = problem if rows is None else problem.take(rows)
     partitions = partitions_of(some, n_clusters, random_state, linear_mode is not None)
-    cells = best_cells(some, partitions, n_clusters, linear_mode, random_state)
+    cells = best_cells(some, partitions, n_clusters, linear_mode)
     if some is not problem:
         cells = cells_of_all(problem, cells, n_clusters, linear_mode)
     return cells
 
 
-def best_cells(problem, partitions, n_clusters, linear_mode, random_state):
+def best_cells(problem, partitions, n_clusters, linear_mode):
     """Return weights (d, k) and biases (k,) of the cells of the best of partitions.
 
     `linear_mode` is "ova" or "ovo" for the MMD with a linear kernel, for which all
-    partitions are improved first, and the best one by `swap`; None for all else, where
-    it is the first partition. With links, which the improvement ignores, it is the best
-    one that satisfies them, and the first partition if there is none.
+    partitions are improved first; None for all else, where it is the first partition.
+    With links, which the improvement ignores, it is the best one that satisfies them,
+    and the first partition if there is none.
     """
     X = problem.X
     row_weights = problem.row_weights
     links = problem.constraints
     improved = [
-        ascend(X, row_weights, labels, n_clusters, linear_mode, TOLERANCE)
+        ascend(X, row_weights, labels, n_clusters, linear_mode)
         for labels in (partitions if linear_mode else [])
     ]
     if links is not None:
@@ -428,11 +373,7 @@ def best_cells(problem, partitions, n_clusters, linear_mode, random_state):
         ]
     if not improved:
         return voronoi(X, row_weights, partitions[0], n_clusters)
-    best = _first_best(improved)
-    if links is None and n_clusters > 1:
-        with small_products(X.shape[0] * X.shape[1] * n_clusters):
-            best = swap(X, row_weights, best, n_clusters, linear_mode, random_state)
-    return best[1:]
+    return _first_best(improved)[1:]
 
 
 def cells_of_all(problem, cells, n_clusters, linear_mode):

@@ -160,6 +160,8 @@ def train_model(
     whole = batch_size >= len(problem.X)
 
     def step(gradients):
+        if is_final:
+            return
         optimiser.step(model.arrays, gradients)
         if penalty is not None:
             penalty.prox(model, optimiser.learning_rate)
