@@ -27,9 +27,13 @@ def order_of_ties(points, weights=None):
     do between each other; and of equal ones that with the smaller features. None where
     few distances are equal, and of more than 5000 distinct samples.
     """
-    firsts = first_equal(points)
-    kept = np.flatnonzero(firsts == np.arange(len(points)))
-    if not _N_NEIGHBORS < len(kept) <= _MOST_DISTINCT:
+    # Some of many samples mostly tell that too many are distinct.
+    for rows in (points[: 2 * _MOST_DISTINCT], points):
+        firsts = first_equal(rows)
+        kept = np.flatnonzero(firsts == np.arange(len(rows)))
+        if len(kept) > _MOST_DISTINCT:
+            return None
+    if len(kept) <= _N_NEIGHBORS:
         return None
     # From here on, nothing depends on the order of the samples.
     kept = kept[np.lexsort(points[kept].T)]
