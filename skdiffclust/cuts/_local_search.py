@@ -310,6 +310,14 @@ def move_nodes(level, labels, clusters, bounds, nodes, queued):
     n_moved = 0
     for i in nodes:
         queued[i] = False
+        # Of an inner node no other cluster is tried.
+        is_inner = level.indptr[i] < level.indptr[i + 1]
+        for e in range(level.indptr[i], level.indptr[i + 1]):
+            if labels[level.indices[e]] != labels[i] or level.data[e] < 0.0:
+                is_inner = False
+                break
+        if is_inner:
+            continue
         b, change = best_move(
             level, labels, clusters, bounds, links, touched, i, every, True
         )
