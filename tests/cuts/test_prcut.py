@@ -162,7 +162,9 @@ def test_labels_are_those_of_predict_ordered_by_size(encoder, blobs):
 @pytest.mark.few_epochs
 def test_equal_rows_never_part(encoder, blobs):
     X = np.repeat(blobs[0][:60], 2, axis=0)
-    model = clusterer(**QUICK | {"encoder": encoder, "k": 4, "n_neighbors": 15}).fit(X)
+    # From labels of a low cut: five epochs may empty clusters of others.
+    options = QUICK | {"encoder": encoder, "k": 4, "n_neighbors": 15, "n_init": 10}
+    model = clusterer(**options).fit(X)
     assert (model.labels_.reshape(60, 2) == model.labels_[::2, None]).all()
     np.testing.assert_array_equal(model.predict(X[::2]), model.labels_[::2])
 
