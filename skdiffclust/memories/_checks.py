@@ -4,6 +4,7 @@ import numpy as np
 
 from skdiffclust._affinity import refuse_zero_rows
 from skdiffclust._history import warn_of_convergence, warn_of_small_clusters
+from skdiffclust.memories._dynamics import check_step
 
 
 def refuse_many_clusters(estimator, weight):
@@ -49,15 +50,8 @@ def warn_of_clusters(name, sizes, asked):
 
 def check_problem(clam):
     """Refuse parameters that do not go together."""
-    if clam.metric != "manhattan":
-        return
-    if clam.step_size > 1:
-        raise ValueError(
-            "The 'step_size' parameter of ClAM must be at most 1 for metric "
-            f"'manhattan'. Got {clam.step_size} instead: the energy could increase. "
-            "Use 1."
-        )
-    if clam.weighted is True:
+    check_step(clam.step_size, clam.metric)
+    if clam.metric == "manhattan" and clam.weighted is True:
         raise ValueError(
             "The 'weighted' parameter of ClAM must be False or an array for metric "
             "'manhattan'. Got True instead, but weighted medians have no gradient by "

@@ -165,7 +165,7 @@ class ClAM(
         distance, with "cosine" and "manhattan").
     loss_ : float
         Training loss per scored entry of the kept restart, in squared units of X; of at
-        most 8192 samples, or of 256 where no other restart was left to compare it with.
+        most 8192 samples.
     start_kept_ : bool
         Whether the solution of k-means is kept as it is, untrained.
     training_gain_ : float

@@ -10,6 +10,7 @@ seen features.
 
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import bdtrc
@@ -20,7 +21,7 @@ from skdiffclust.memories._scaling import blocks
 _EM_STEPS = 20
 _EM_WORK = 2e10  # approximate number of operations of the fit of a normal distribution
 _EM_TOLERANCE = 3e-3  # root mean square change of entries, standardised
-_RIDGE = 0.006  # least share of the diagonal in the covariance of the correction
+RIDGES = (0.02, 0.002)  # of the correction, which are tried
 _FLOOR = 1e-6  # added to variances of standardised features
 # Inverse temperatures that are tried, times the total variance; 0: no attraction.
 CONCENTRATIONS = (5.0, 10.0, 20.0, 40.0, 80.0)
@@ -33,10 +34,9 @@ _LEFT_OUT = 0.002  # share of the values at each end, or one, beyond which a few
 _EXTREME = 0.02  # share of the values at each end, or one, that are extreme
 _APART = 20.0  # multiple of the range of the others beyond which extremes are far
 _LONGEST_TAIL = 100.0  # the same multiple, beyond which far values are no tail
-_BEYOND = 0.5  # multiple of the range of the others beyond which values are far
+_BEYOND = (0.5, 1.0)  # multiples of the range of others beyond which values are far
 _LARGEST_TIE = 0.1  # share of equal values that count as extreme
 _CHANCE = 0.02  # level at which far values go with extremes by chance
-_JUDGEMENTS = 3  # of far values, each without those that are wrong by the one before
 _EXPLAINED = 0.5  # least share of a far value that other values explain
 
 
@@ -52,8 +52,7 @@ class Completer:
     center: np.ndarray  # (d,) mean of samples, recall without attraction, standardised
     inverse: np.ndarray  # (d, d) inverse covariance of standardised samples
     precision: np.ndarray  # (d, d) inverse covariance of the residuals of the recall
-    inverse_temperature: float  # for standardised features; 0: no attraction
-    is_corrected: bool
+    choice: "Choice"
 
     def complete(self, X):
         """Return X (n, d), float64, with NaN filled; what is seen stays as it is.
@@ -71,12 +70,20 @@ class Completer:
             seen = ~(np.isnan(part) | wrong)
             Z = np.where(seen, Z, 0.0)
             recalled = _recall(
-                Z, seen, self.memories, self.center, self.inverse_temperature
+                Z, seen, self.memories, self.center, self.choice.inverse_temperature
             )
-            found = _complete(Z, seen, recalled, self.precision, self.is_corrected)
+            found = _complete(Z, seen, recalled, self.precision, self.choice)
             found = np.clip(found * self.scale + self.mean, *self.bounds)
             filled[chosen] = np.where(np.isnan(part), found, part)
         return filled
+
+
+class Choice(NamedTuple):
+    """What is chosen by hiding entries."""
+
+    inverse_temperature: float  # for standardised features; 0: no attraction
+    is_corrected: bool
+    ridge: float
 
 
 def far_values(X):
@@ -84,18 +91,29 @@ def far_values(X):
 
     A value is far outside the range of the other seen values of X (n, d), but for one
     or two in 1000 at each end, by half of it, or outside the range of the central 96 %
-    by 20 times it. Infinite for features with fewer than 8 values.
+    by 20 times it. Since several far values widen these ranges, a value outside the
+    range of those that are not far, by all of it, is far, too. Infinite for features
+    with fewer than 8 values.
     """
     n_features = X.shape[1]
     # Lower limits are upper ones of the values with the other sign.
     both = np.hstack([-X, X])
-    most = _ends(both, _LEFT_OUT)
-    end = _ends(both, _EXTREME)
-    apart = end + _APART * _ranges(end, where_none=np.inf)
-    limit = np.minimum(most + _BEYOND * _ranges(most), apart)
-    limit[np.count_nonzero(~np.isnan(both), axis=0) < _FEW] = np.inf
-    limit = _with_tails(both, limit, end)
+    limit, _ = _limits(both, _BEYOND[0])
+    is_far = both > limit
+    is_far |= np.roll(is_far, n_features, axis=1)
+    again, end = _limits(np.where(is_far, np.nan, both), _BEYOND[1])
+    limit = _with_tails(both, np.minimum(limit, again), end)
     return np.stack([-limit[:n_features], limit[n_features:]])
+
+
+def _limits(both, multiple):
+    """Return upper limits (2 d,), and the upper ends of the central 96 %."""
+    most = _ends(both, _LEFT_OUT)
+    limit = most + multiple * _ranges(most)
+    end = _ends(both, _EXTREME)
+    limit = np.minimum(limit, end + _APART * _ranges(end, where_none=np.inf))
+    limit[np.count_nonzero(~np.isnan(both), axis=0) < _FEW] = np.inf
+    return limit, end
 
 
 def _ends(both, share):
@@ -164,12 +182,14 @@ def wrong_values(X, Z, near, center, precision):
     seen = ~np.isnan(X)
     n_far = is_far.sum(axis=1)
     is_far[(n_far > 1) & (n_far == seen.sum(axis=1))] = False
-    rows, columns = np.nonzero(is_far)
-    itself = np.arange(len(rows)), columns
-    far = Z[rows, columns] - center[columns]
     wrong = np.zeros(X.shape, dtype=bool)
-    for _ in range(_JUDGEMENTS):
-        others = (seen & ~wrong)[rows]
+    rows, columns = np.nonzero(is_far)
+    far = Z[rows, columns] - center[columns]
+    itself = np.arange(len(rows)), columns
+    n_before = -1
+    while wrong.sum() > n_before:
+        n_before = wrong.sum()
+        others = seen[rows] & ~wrong[rows]
         others[itself] = False
         rest = np.where(others, Z[rows] - center, 0.0)
         unexplained = far - _carry_on(rest, others, precision)[0][itself]
@@ -208,27 +228,25 @@ def fit_completer(
     if is_far.any():
         # Whether they are wrong is decided without them.
         mean, scale, Z, seen = _standardised(np.where(is_far, np.nan, X), kept)
-        _, center, covariance = _fit_normal(Z, seen)
+        _, center, covariance = _fit_normal(Z, seen, min(RIDGES))
         precision = np.linalg.inv(covariance)
         wrong = wrong_values(X, (X - mean) / scale, near, center, precision)
         shown = np.where(wrong, np.nan, X)
     mean, scale, Z, seen = _standardised(shown, kept)
-    normal = _fit_normal(Z, seen)
+    fits = []
+    for ridge in RIDGES if linear_correction else RIDGES[:1]:
+        normal = _fit_normal(Z, seen, ridge)
+        choices = _choices(normal, ridge, inverse_temperature, linear_correction)
+        choice, error = _choose(Z, seen, choices, seed)
+        fits.append((error, choice, normal))
+    _, choice, normal = min(fits, key=itemgetter(0))
     memories, center, covariance = normal
-    temperatures = (inverse_temperature,)
-    if inverse_temperature == "auto":
-        variance = max(float(memories.var(axis=0).sum()), _FLOOR)
-        temperatures = (0.0, *(c / variance for c in CONCENTRATIONS))
-    corrections = (linear_correction,)
-    if linear_correction == "auto":
-        corrections = (True, False)
-    beta, is_corrected = _choose(Z, seen, temperatures, corrections, seed)
     rows = np.arange(len(Z))
-    recalled = _recall(Z, seen, memories, center, beta, rows)
-    precision = _precision(normal, recalled, beta, rows)
-    if beta:
+    recalled = _recall(Z, seen, memories, center, choice.inverse_temperature, rows)
+    precision = _precision(normal, recalled, choice, rows)
+    if choice.inverse_temperature:
         # Memories are completed by the others, as new samples will be.
-        memories = _complete(Z, seen, recalled, precision, is_corrected)
+        memories = _complete(Z, seen, recalled, precision, choice)
     return Completer(
         mean=mean,
         scale=scale,
@@ -238,8 +256,7 @@ def fit_completer(
         center=center,
         inverse=np.linalg.inv(covariance),
         precision=precision,
-        inverse_temperature=float(beta),
-        is_corrected=is_corrected,
+        choice=choice,
     )
 
 
@@ -263,8 +280,24 @@ def _units(X):
     return mean, np.where(is_constant | (scale == 0), 1.0, scale)
 
 
-def _choose(Z, seen, temperatures, corrections, seed):
-    """Return the temperature and the correction that complete hidden entries best.
+def _choices(normal, ridge, inverse_temperature, linear_correction):
+    """Return the choices that a fit has, with one memory for each sample."""
+    variance = max(float(normal[0].var(axis=0).sum()), _FLOOR)
+    temperatures = (0.0, *(c / variance for c in CONCENTRATIONS))
+    if inverse_temperature != "auto":
+        temperatures = (float(inverse_temperature),)
+    corrections = (linear_correction,)
+    if linear_correction == "auto":
+        corrections = (True, False)
+    return [
+        Choice(beta, is_corrected, ridge)
+        for beta in temperatures
+        for is_corrected in corrections
+    ]
+
+
+def _choose(Z, seen, choices, seed):
+    """Return the choice that completes hidden entries best, and its squared error.
 
     Some of the seen entries of Z (n, d) are hidden for that.
     """
@@ -277,40 +310,43 @@ def _choose(Z, seen, temperatures, corrections, seed):
     hidden[seen.sum(axis=1) - hidden.sum(axis=1) < 1] = False
     hidden[:, seen.sum(axis=0) - hidden.sum(axis=0) < 2] = False
     if not hidden.any():
-        return temperatures[0], corrections[0]
+        return choices[0], 0.0
     shown = seen & ~hidden
     Z_shown = np.where(shown, Z, 0.0)
-    normal = _fit_normal(Z_shown, shown)
+    normal = _fit_normal(Z_shown, shown, choices[0].ridge)
     rows = np.flatnonzero(hidden.any(axis=1))
     if len(rows) > _JUDGED:
         rows = np.sort(random_state.choice(rows, _JUDGED, replace=False))
-    given = Z_shown[rows], shown[rows]
-    tried = []
-    for beta in temperatures:
-        recalled = _recall(*given, *normal[:2], beta, rows)
-        precision = _precision(normal, recalled, beta, rows)
-        for is_corrected in corrections:
-            found = _complete(*given, recalled, precision, is_corrected)
-            squares = np.square(found - Z[rows])[hidden[rows]]
-            # So that no single entry decides.
-            error = float(np.minimum(squares, _LARGEST_ERROR**2).mean())
-            tried.append((error, beta, is_corrected))
-    return min(tried, key=itemgetter(0))[1:]
+    recalled = {}
+    errors = []
+    for choice in choices:
+        beta = choice.inverse_temperature
+        if beta not in recalled:
+            recalled[beta] = _recall(
+                Z_shown[rows], shown[rows], *normal[:2], beta, rows
+            )
+        precision = _precision(normal, recalled[beta], choice, rows)
+        found = _complete(Z_shown[rows], shown[rows], recalled[beta], precision, choice)
+        squares = np.square(found - Z[rows])[hidden[rows]]
+        # So that no single entry decides.
+        errors.append(float(np.minimum(squares, _LARGEST_ERROR**2).mean()))
+    best = int(np.argmin(errors))
+    return choices[best], errors[best]
 
 
-def _precision(normal, recalled, beta, rows):
+def _precision(normal, recalled, choice, rows):
     """Return the inverse covariance (d, d) of the residuals of samples by number."""
     filled, _, covariance = normal
-    if beta:
+    if choice.inverse_temperature:
         rest = filled[rows] - recalled
-        covariance = _shrunk(rest.T @ rest / len(rest), len(rest))
+        covariance = _shrunk(rest.T @ rest / len(rest), len(rest), choice.ridge)
     return np.linalg.inv(covariance)
 
 
-def _complete(Z, seen, recalled, precision, is_corrected):
+def _complete(Z, seen, recalled, precision, choice):
     """Return completed samples (n, d); hidden entries of Z (n, d) are zeros."""
     found = recalled
-    if is_corrected:
+    if choice.is_corrected:
         rest = np.where(seen, Z - recalled, 0.0)
         found = recalled + _carry_on(rest, seen, precision)[0]
     return np.where(seen, Z, found)
@@ -377,7 +413,7 @@ def _carry_on(rest, seen, precision, with_spread=False):
     return found, spread.reshape(n_features, n_features)
 
 
-def _fit_normal(Z, seen):
+def _fit_normal(Z, seen, ridge):
     """Return completed samples (n, d), mean (d,) and covariance of a normal one.
 
     By expectation and maximisation, from the covariance of the pairs that are seen.
@@ -386,8 +422,8 @@ def _fit_normal(Z, seen):
     mask = seen.astype(np.float64)
     pairs = mask.T @ mask
     covariance = Z.T @ Z / np.maximum(pairs, 1.0)
-    values, vectors = np.linalg.eigh(_shrunk(covariance, n_samples))
-    covariance = (vectors * np.maximum(values, _RIDGE)) @ vectors.T
+    values, vectors = np.linalg.eigh(_shrunk(covariance, n_samples, ridge))
+    covariance = (vectors * np.maximum(values, ridge)) @ vectors.T
     mean = np.zeros(n_features)
     filled = Z
     work = np.sum((n_features - seen.sum(axis=1)).astype(np.float64) ** 3)
@@ -399,15 +435,15 @@ def _fit_normal(Z, seen):
         filled = np.where(seen, Z, found + mean)
         mean = filled.mean(axis=0)
         gaps = filled - mean
-        covariance = _shrunk((gaps.T @ gaps + spread) / n_samples, n_samples)
+        covariance = _shrunk((gaps.T @ gaps + spread) / n_samples, n_samples, ridge)
         if np.sqrt(np.mean(np.square(filled - before))) < _EM_TOLERANCE:
             break
     return filled, mean, covariance
 
 
-def _shrunk(covariance, n_samples):
+def _shrunk(covariance, n_samples, ridge):
     """Return an invertible covariance (d, d), shrunk towards its diagonal."""
-    ridge = min(0.5, _RIDGE + 0.1 * len(covariance) / n_samples)
+    ridge = min(0.5, ridge + 0.1 * len(covariance) / n_samples)
     diagonal = np.diag(np.diag(covariance))
     return (
         (1.0 - ridge) * covariance + ridge * diagonal + _FLOOR * np.eye(len(diagonal))

@@ -2,7 +2,6 @@
 
 from functools import cached_property
 from math import ceil
-from operator import itemgetter
 
 import numpy as np
 from scipy import sparse
@@ -25,13 +24,12 @@ from skdiffclust.memories._seeding import exchange, random_rows, sample_rows
 
 _PATIENCE = 5  # batches without progress after which the learning rate halves
 _RACE = {2: 0.5, 4: 0.3}  # epochs after which a share of the random starts goes on
-_EXCHANGED = 2  # restarts of k-means that continue to exchanges
+_EXCHANGED = 4  # most restarts of k-means that continue to exchanges
+_SAME = 1e-4  # relative difference of costs of one solution, found again
 _LOOSER = 1.0 + 1e-9  # largest inertia of what training keeps, relative to k-means'
 _STREAM_STEPS = 20  # of Lloyd on the samples that a stream keeps
 _STREAM_EPOCHS = 50.0  # after which a stream has slowed down by the root of two
 _CONSTRAINED = 4  # restarts of a constrained k-means
-_REPORTED = 256  # samples of the reported loss if it decides nothing
-_EXACT = 1e-12  # loss, in training units, that is rounding
 
 
 class Fit:
@@ -123,8 +121,9 @@ class Fit:
 
     def _run_lloyd(self, seeds, costs):
         """Return the best k-means solution (k, d) from seeds (r, k, d), best first."""
-        found = [
-            exchange(
+        lowest = np.inf
+        for memories, cost in zip(seeds[:_EXCHANGED], costs, strict=False):
+            memories, cost = exchange(
                 self._Z,
                 self._sample_weight,
                 memories,
@@ -132,9 +131,13 @@ class Fit:
                 self._random_state,
                 spherical=self._is_spherical,
             )
-            for memories, cost in zip(seeds[:_EXCHANGED], costs, strict=False)
-        ]
-        best, _ = min(found, key=itemgetter(1))
+            # What two restarts end in is likely the best that there is.
+            is_found_again = np.isclose(cost, lowest, rtol=_SAME, atol=0.0)
+            if cost < lowest:
+                best = memories
+                lowest = cost
+            if is_found_again:
+                break
         if self.dynamics.metric == "manhattan":
             return lloyd_medians(self._Z, self._sample_weight, best)
         rows, weight = self._Z, self._sample_weight
@@ -171,8 +174,6 @@ class Fit:
             if self._plateau.cool(losses[best], n_batches):
                 loop.stop("learning_rate")
             descent.learning_rate = self._plateau.learning_rate
-            if losses[best] <= _EXACT:
-                loop.stop("exact")
             if self._constraints is not None:
                 # Training ignores links: the result of the constrained k-means is kept.
                 loop.stop("constraints")
@@ -215,15 +216,11 @@ class Fit:
             descent.memories, descent.log_weights = map(
                 np.stack, zip(*candidates, strict=True)
             )
-        Z, weight = self._Z, self._sample_weight
         found = [0]
-        if len(candidates) == 1:
-            chosen = np.unique(np.linspace(0, len(weight) - 1, _REPORTED).astype(int))
-            Z, weight = Z[chosen], weight[chosen]
-        else:
-            labels = [assign(Z, *each, self.dynamics) for each in candidates]
+        if len(candidates) > 1:
+            labels = [assign(self._Z, *each, self.dynamics) for each in candidates]
             found = [len(np.unique(each)) for each in labels]
-        losses = descent.evaluate(Z, weight)
+        losses = descent.evaluate(self._Z, self._sample_weight)
         restart = int(np.lexsort((losses, np.negative(found)))[0])
         if self._converged is not None:
             last = losses[-1]

@@ -51,12 +51,13 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
         in `fit` and where other values of its sample are imputed; `transform` returns
         it unchanged. A value is far if it is outside the range of the others, but for
         one or 2 in 1000 at each end, by more than half of that range, or outside the
-        central 96 % by more than 20 times their range. A far value is observed
-        nevertheless if a regression on the other values of its sample explains half of
-        its distance from the mean, if all values of the sample are far, or if the
-        samples that are far in the feature are extreme in another one, too, more often
-        than by chance (and the value is within 100 times the range of the central
-        96 %).
+        central 96 % by more than 20 times their range; several far values widen these
+        ranges, so that a value is far, too, if it is outside the range of those that
+        are not by more than all of that range. A far value is observed nevertheless if
+        a regression on the other values of its sample explains half of its distance
+        from the mean, if all values of the sample are far, or if the samples that are
+        far in the feature are extreme in another one, too, more often than by chance
+        (and the value is within 100 times the range of the central 96 %).
     min_value, max_value : float or array-like of shape (n_features,), default=None
         Least and largest imputed value. None is the range of the values of the feature
         that are not taken as missing.
@@ -108,8 +109,9 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
     samples.
 
     The residuals are modelled as normal with one covariance, shrunk towards its
-    diagonal by 0.6 %, and by more with few samples. The paper imputes by attraction
-    alone, without the linear correction.
+    diagonal by 2 % or 0.2 %, whichever is better on the hidden values, and by more with
+    few samples. The paper imputes by attraction alone, without the linear
+    correction.
 
     References
     ----------
@@ -221,8 +223,8 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
             self._completer = completer = replace(
                 completer, bounds=self._bounds(completer.bounds)
             )
-            self.inverse_temperature_ = completer.inverse_temperature
-            self.linear_correction_ = completer.is_corrected
+            self.inverse_temperature_ = completer.choice.inverse_temperature
+            self.linear_correction_ = completer.choice.is_corrected
             self.memories_ = completer.memories * completer.scale + completer.mean
         return self
 

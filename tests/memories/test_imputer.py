@@ -184,20 +184,21 @@ def test_many_samples_few_memories(monkeypatch, global_random_seed):
     np.testing.assert_allclose(imputer.transform(shown), whole, atol=1e-10)
 
 
-def test_the_covariance_of_copies_is_shrunk_by_six_per_mille(global_random_seed):
+def test_the_covariance_of_copies_is_shrunk_by_two_per_mille(global_random_seed):
     # Feature 1 is a copy: its conditional mean is feature 0 but for the shrinkage,
-    # .6 % and a tenth of the number of features over that of samples.
+    # .2 % and a tenth of the number of features over that of samples.
     x = np.random.RandomState(global_random_seed).randn(1000)
     X = np.column_stack([x, x])
     imputer = AssociativeImputer(inverse_temperature=0.0, linear_correction=True)
     imputer.fit(X)
     lower, upper = imputer.transform([[-1.0, np.nan], [1.0, np.nan]])[:, 1]
-    assert (upper - lower) / 2 == pytest.approx(1 - 0.006 - 0.1 * 2 / 1000, abs=1e-5)
+    assert (upper - lower) / 2 == pytest.approx(1 - 0.002 - 0.1 * 2 / 1000, abs=1e-5)
 
 
 def test_the_correction_is_the_regression_of_residuals(global_random_seed):
     # Two clusters: features 0 and 1 rise from one to the other, and in a cluster one
-    # rises by as much as the other falls, but for the shrinkage, as above.
+    # rises by as much as the other falls, but for the shrinkage, as above; hidden
+    # entries choose between two.
     rng = np.random.RandomState(global_random_seed)
     cluster = np.repeat([-5.0, 5.0], 150)
     change = 0.5 * rng.randn(300)
@@ -207,7 +208,7 @@ def test_the_correction_is_the_regression_of_residuals(global_random_seed):
     imputer.fit(X)
     lower, upper = imputer.transform([[4.5, np.nan, 5.0], [5.5, np.nan, 5.0]])[:, 1]
     shrinkage = 1 - (lower - upper) - 0.1 * 3 / 300
-    assert shrinkage == pytest.approx(0.006, rel=0.2)
+    assert any(shrinkage == pytest.approx(ridge, rel=0.2) for ridge in (0.002, 0.02))
 
 
 def test_a_covariance_of_few_pairs_is_made_positive():
@@ -300,12 +301,13 @@ def test_one_value_of_a_hundred_in_another_unit(global_random_seed):
     assert error(kept, X, wrong) > 3 * clean
 
 
-def test_several_far_values_of_a_feature_do_not_hide_each_other(global_random_seed):
+def test_far_values_do_not_hide_smaller_ones(global_random_seed):
+    # 30 and -50 are far only from the values that remain without the others.
     X, shown = correlated(global_random_seed, n=600)
     clean = error(AssociativeImputer(random_state=0), X, shown)
     wrong = shown.copy()
     rows = np.flatnonzero(~np.isnan(shown[:, 1]))[:6]
-    wrong[rows, 1] = [2000.0, 1500.0, 900.0, 200.0, -200.0, -1000.0]
+    wrong[rows, 1] = [2000.0, 1500.0, 900.0, 30.0, -50.0, -1000.0]
     assert error(AssociativeImputer(random_state=0), X, wrong) < 1.1 * clean
 
 
@@ -340,8 +342,7 @@ def test_far_values_that_others_confirm_are_observed(global_random_seed):
     X[events, :2] += rng.uniform(60, 120, size=(10, 1))
     imputer = AssociativeImputer(random_state=0).fit(X[1:])
     sample = np.array([[90.0, np.nan, 0.0, 0.0]])
-    # Of events between 60 and 120 the nearest is imputed, or the regression.
-    assert imputer.transform(sample)[0, 1] == pytest.approx(90.0, abs=15.0)
+    assert imputer.transform(sample)[0, 1] == pytest.approx(90.0, abs=10.0)
     # One that is larger than all, which a feature confirms and another does not.
     larger = np.array([[200.0, 200.0, 0.0, np.nan]])
     assert imputer.transform(larger)[0, 3] == pytest.approx(0.0, abs=3.0)
