@@ -25,9 +25,6 @@ def join_duplicates(points, nodes):
     if not len(duplicates):
         return np.empty((0, 2), dtype=np.int64), everyone, nodes
     kept = np.flatnonzero(firsts == everyone)
-    if nodes.max() == len(nodes) - 1:  # each row is a vertex of its own
-        edges = np.column_stack([firsts[duplicates], duplicates])
-        return edges, kept, np.arange(len(kept))
     duplicates = duplicates[np.argsort(firsts[duplicates], kind="stable")]
     chosen = kruskal(firsts[duplicates], duplicates, np.zeros(len(duplicates)), nodes)
     edges = np.column_stack([firsts[duplicates], duplicates])[chosen]
