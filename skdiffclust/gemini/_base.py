@@ -64,7 +64,13 @@ from skdiffclust.gemini._training import (
     PATIENCE,
     Problem,
 )
-from skdiffclust.gemini._units import Units, degree_of, scale_gamma, takes_gamma
+from skdiffclust.gemini._units import (
+    Units,
+    degree_of,
+    near_one,
+    scale_gamma,
+    takes_gamma,
+)
 
 positive = Interval(Integral, 1, None, closed="left")
 not_negative = Interval(Real, 0, None, closed="left")
@@ -382,7 +388,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             row_weights = row_weights[rows]
         least, most = bounds_of_clusters(constraints)
         return count_clusters(
-            X,
+            near_one(X),
             row_weights,
             rng,
             least=max(2, least),

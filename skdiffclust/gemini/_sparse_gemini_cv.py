@@ -44,6 +44,7 @@ from skdiffclust.gemini._stability import (
     support_stability,
     warn_of_no_structure,
 )
+from skdiffclust.gemini._units import near_one
 
 # Largest factor from one penalty of the path of a subset to the next.
 _LARGEST_RATIO = 1.2
@@ -182,9 +183,11 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
     of one distribution of Johnson, whose tails may be heavy or short. If it does not
     exceed that of 19 samples of a Gaussian with the covariance of X, or not 5, which
     skewness and tails explain, a ConvergenceWarning is issued, and one cluster is
-    chosen if 1 is in `n_clusters`. Of correlated features, the Gaussian has the
-    covariance, so that blocks of irrelevant features are warned of; if there are
-    clusters as well, such a block may still be selected.
+    chosen if 1 is in `n_clusters`. Up to about eight columns of 0 and 1, such as
+    categories, have two modes themselves, so that independent ones are called
+    structure, too. Of correlated features, the Gaussian has the covariance, so that
+    blocks of irrelevant features are warned of; if there are clusters as well, such a
+    block may still be selected.
 
     **Number of clusters.** As with ``n_clusters="auto"`` in :class:`GEMINI`; of a
     sequence, the largest number that is not above it. With "auto", paths are computed
@@ -339,7 +342,7 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         subsets = [self._draw(present, rng) for _ in range(self.n_resamples)]
         structure = None
         if affinity is None and _is_of_features(sparse):
-            structure = structure_of(X[present], rng)
+            structure = structure_of(near_one(X[present]), rng)
         counts, chosen = self._choose_count(
             sparse,
             X,
@@ -538,7 +541,7 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
             # The subsets of the paths may be smaller than the samples.
             self._check_subsets(np.count_nonzero(weights), [best])
             counts = [best]
-        several = [each for each in counts if each > 1]
+        several = [each for each in counts if each > 1] or counts
         # The largest one up to the number of clusters.
         best = max([each for each in several if each <= best], default=min(several))
         is_clear = (count if structure is None else structure).is_clear

@@ -64,6 +64,15 @@ def scale_gamma(kernel, n_features, scale):
     return 1 / (n_features * scale**power)
 
 
+def near_one(X):
+    """Return dense or sparse X times a power of two: fourth powers are finite then.
+
+    The product is exact.
+    """
+    largest = abs(X).max()
+    return X * X.dtype.type(2.0 ** -np.frexp(largest)[1]) if largest > 0 else X
+
+
 @dataclass(frozen=True)
 class Units:
     """The numbers s and v, by which features and the objective were divided."""

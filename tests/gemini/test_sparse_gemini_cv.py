@@ -520,3 +520,19 @@ def test_structure_is_not_looked_for_where_it_is_not_that_of_features():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         assert "bimodality" in transport.fit(X[::4]).structure_
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_numbers_of_clusters_of_equal_and_of_huge_samples(global_random_seed):
+    X = np.random.RandomState(global_random_seed).normal(size=(60, 4))
+    X[:, :2] += 9 * (np.arange(60)[:, None] % 2)
+    stable = SparseGEMINICV(
+        n_clusters="auto", n_alphas=3, n_resamples=2, random_state=0
+    )
+    expected = clone(stable).fit(X)
+    assert expected.n_clusters_ == 2
+    # A power of two: not even rounding differs, nor is there an overflow.
+    huge = clone(stable).fit(X * 2.0**330)
+    assert_array_equal(huge.labels_, expected.labels_)
+    assert huge.structure_["bimodality"] == expected.structure_["bimodality"]
+    assert clone(stable).fit(np.full((20, 3), 2.5)).n_clusters_ == 1
