@@ -1,5 +1,7 @@
 """Groups of equal rows."""
 
+from functools import cache
+
 import numpy as np
 from scipy.sparse import issparse
 
@@ -66,9 +68,15 @@ def _hashes(X):
         bits ^= bits >> np.uint64(32)
     else:
         bits = columns.view(np.uint32)
-    factors = np.random.RandomState(0).randint(1, 2**31, size=bits.shape[1]) * 2 + 1
     # Sums that wrap around are exact: equal rows have equal sums.
-    return bits.astype(np.uint64, copy=False) @ factors.astype(np.uint64)
+    return bits.astype(np.uint64, copy=False) @ _factors(bits.shape[1])
+
+
+@cache
+def _factors(n_columns):
+    """Return random odd numbers (n_columns,) uint64, the same in all processes."""
+    factors = np.random.RandomState(0).randint(1, 2**31, size=n_columns) * 2 + 1
+    return factors.astype(np.uint64)
 
 
 def _sharing_a_slot(hashes):

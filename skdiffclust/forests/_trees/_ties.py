@@ -28,9 +28,9 @@ def order_of_ties(points, weights=None):
     few distances are equal, and of more than 5000 distinct samples.
     """
     # Some of many samples mostly tell that too many are distinct.
-    for rows in (points[: 2 * _MOST_DISTINCT], points):
-        firsts = first_equal(rows)
-        kept = np.flatnonzero(firsts == np.arange(len(rows)))
+    for n_rows in sorted({min(2 * _MOST_DISTINCT, len(points)), len(points)}):
+        firsts = first_equal(points[:n_rows])
+        kept = np.flatnonzero(firsts == np.arange(n_rows))
         if len(kept) > _MOST_DISTINCT:
             return None
     if len(kept) <= _N_NEIGHBORS:
