@@ -13,8 +13,8 @@ from skdiffclust._duplicates import first_equal
 # Distinct samples, at most: finding the neighbours of more takes longer than the tree.
 _MOST_DISTINCT = 5000
 _N_NEIGHBORS = 10
-# Samples whose distances are examined, and the share of these that differ where no
-# order is needed.
+# Features, and samples whose distances are examined, and the share of these values that
+# differ where no order is needed.
 _N_PROBES = 10
 _SHARE_WITHOUT_TIES = 0.95
 
@@ -27,13 +27,14 @@ def order_of_ties(points, weights=None):
     do between each other; and of equal ones that with the smaller features. None where
     few distances are equal, and of more than 5000 distinct samples.
     """
-    # Some of many samples mostly tell that too many are distinct.
-    for n_rows in sorted({min(2 * _MOST_DISTINCT, len(points)), len(points)}):
-        firsts = first_equal(points[:n_rows])
-        kept = np.flatnonzero(firsts == np.arange(n_rows))
-        if len(kept) > _MOST_DISTINCT:
-            return None
-    if len(kept) <= _N_NEIGHBORS:
+    # Mostly a feature tells that no two distances, or too few samples, are equal.
+    some = points[: 2 * _MOST_DISTINCT]
+    most = _SHARE_WITHOUT_TIES * len(some)
+    if any(len(np.unique(feature)) > most for feature in some.T[:_N_PROBES]):
+        return None
+    firsts = first_equal(points)
+    kept = np.flatnonzero(firsts == np.arange(len(points)))
+    if not _N_NEIGHBORS < len(kept) <= _MOST_DISTINCT:
         return None
     # From here on, nothing depends on the order of the samples.
     kept = kept[np.lexsort(points[kept].T)]
