@@ -29,6 +29,7 @@ _SAME = 1e-4  # relative difference of costs of one solution, found again
 _LOOSER = 1.0 + 1e-9  # largest inertia of what training keeps, relative to k-means'
 _STREAM_STEPS = 20  # of Lloyd on the samples that a stream keeps
 _STREAM_EPOCHS = 50.0  # after which a stream has slowed down by the root of two
+_EXACT = 1e-12  # loss, in training units, that is rounding
 _CONSTRAINED = 4  # restarts of a constrained k-means
 
 
@@ -174,6 +175,8 @@ class Fit:
             if self._plateau.cool(losses[best], n_batches):
                 loop.stop("learning_rate")
             descent.learning_rate = self._plateau.learning_rate
+            if losses[best] <= _EXACT:
+                loop.stop("exact")
             if self._constraints is not None:
                 # Training ignores links: the result of the constrained k-means is kept.
                 loop.stop("constraints")
