@@ -1,6 +1,7 @@
 """k-means of groups: linked samples share a memory, or are separated."""
 
 import numpy as np
+from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
@@ -8,6 +9,7 @@ from skdiffclust._kmeans import (
     means_of,
     on_sphere,
     squared_distances,
+    squared_lengths,
     take,
 )
 from skdiffclust.memories._medians import weighted_medians
@@ -18,13 +20,17 @@ _STEPS = 100
 def constrained_lloyd(Z, weight, seeds, constraints, metric):
     """Return memories (k, d) and labels (n,) of low cost that satisfy `Constraints`.
 
-    Lloyd's steps start from each of seeds (r, k, d). A group of linked samples is
-    assigned as one, classes get different memories by the assignment of least cost, and
-    groups that must be separated are assigned one after the other, those with the
-    fewest choices first. Z (n, d) are samples in training units, dense or CSR.
+    Lloyd's steps start from each of seeds (r, k, d) and from the means of linked
+    samples that are far apart. A group of linked samples is assigned as one, classes
+    get different memories by the assignment of least cost, and groups that must be
+    separated are assigned one after the other, those with the fewest choices first. Z
+    (n, d) are samples in training units, dense or CSR.
     """
     best = None
-    for memories in seeds.astype(np.float64):
+    apart = _groups_apart(Z, weight, constraints.groups, seeds.shape[1])
+    if metric == "cosine":
+        apart = on_sphere(apart)
+    for memories in (*seeds.astype(np.float64), apart):
         cost = np.inf
         labels = None
         for _ in range(_STEPS):
@@ -40,6 +46,28 @@ def constrained_lloyd(Z, weight, seeds, constraints, metric):
         if best is None or cost < best[0]:
             best = cost, kept, labels
     return best[1:]
+
+
+def _groups_apart(Z, weight, groups, n_memories):
+    """Return the means (k, d) of groups (n,) of samples, each far from those before.
+
+    The first is that of the heaviest group. Linked samples are represented by their
+    mean, because seeds at samples may be where no group can be assigned as a whole.
+    """
+    sizes = np.bincount(groups, weight)
+    shares = weight / np.where(sizes > 0, sizes, 1.0)[groups]
+    where = groups, np.arange(len(groups))
+    members = sparse.csr_array((shares, where), shape=(len(sizes), len(groups)))
+    means = members @ Z
+    squares = squared_lengths(means)
+    chosen = [int(np.argmax(sizes))]
+    nearest = np.full(len(sizes), np.inf)
+    for _ in range(n_memories - 1):
+        memory = take(means, np.array(chosen[-1]))
+        far = squares - 2.0 * (means @ memory) + memory @ memory
+        nearest = np.minimum(nearest, np.maximum(far, 0.0))
+        chosen.append(int(np.argmax(sizes * nearest)))
+    return take(means, np.array(chosen))
 
 
 def divergences(Z, memories, metric):
