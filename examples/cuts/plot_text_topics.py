@@ -123,7 +123,7 @@ counts = np.array(
         for cluster in range(n_topics)
     ]
 )
-is_one_package = counts.max(axis=1) > 0.8 * counts.sum(axis=1)
+is_one_package = counts.max(axis=1) > counts.sum(axis=1) * 2 / 3
 assert is_one_package.sum() > n_topics / 2
 fig, ax = plt.subplots(figsize=(7.5, 4), layout="constrained")
 ax.imshow(counts / counts.sum(axis=1, keepdims=True), cmap="Blues", aspect="auto")
@@ -133,7 +133,7 @@ for row, column in np.argwhere(counts):
     ax.text(column, row, counts[row, column], ha="center", va="center", color=color)
 ax.set_xticks(range(len(names)), names, rotation=35, ha="right")
 ax.set_yticks(range(n_topics), topics)
-fig.suptitle(f"Topics of {best}: most contain the texts of one package")
+fig.suptitle(f"Topics of {best}: most are mainly about one package")
 ax.set(ylabel="cluster", xlabel="package")
 plt.show()
 
