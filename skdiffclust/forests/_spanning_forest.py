@@ -268,10 +268,10 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     labels do not depend on the order of the samples. With more than 5000 distinct
     samples, large sparse X, given distances and few ties, samples come in their own
     order. Of edges that `min_samples` raises to the same length, the one that was the
-    shortest comes first. A fit takes
-    at most O(n² d) time, close to O(n log n) if the intrinsic dimension is low, and
-    O(n d) memory, with `min_samples` O(n (d + min_samples)). The training samples are
-    kept in the fitted estimator, because `predict` needs them.
+    shortest comes first. A fit takes at most O(n² d) time, close to O(n log n) if the
+    intrinsic dimension is low, and O(n d) memory, with `min_samples`
+    O(n (d + min_samples)). The training samples are kept in the fitted estimator,
+    because `predict` needs them.
 
     References
     ----------
