@@ -10,9 +10,9 @@ The clusters of real tables are rarely all separated. Where the number is not cl
 which is warned of, it may be larger: the agreement of the clusters of two halves of the
 samples is multiplied with the score, which is large where samples are near to their own
 centre relative to the next one, and the largest number is taken at which the product
-has a peak almost as high as its highest. It is smaller if the product is lower than at
-the largest number that is clear. A number is not clear either, but is kept, if
-with more clusters the score is hardly less.
+has a peak almost as high as its highest. Where a smaller number is clear and has a
+higher product, the peaks from that number on count. A number is not clear either, but
+is kept, if with more clusters the score is hardly less.
 """
 
 from collections import defaultdict
@@ -56,8 +56,9 @@ _N_DIVISIONS = 8
 # from the lowest value between them. Found on every second set of bench_all.py.
 _ALMOST_AS_HIGH = 0.8
 _RISE = 0.03
-# The same height of the largest separated number, relative to the largest clear one. In
-# samples, chance sometimes separates the halves of a cluster. Found on draws of blobs.
+# Product at the largest separated number, relative to that at the largest clear one,
+# below which the clear one is taken: chance sometimes separates the halves of a
+# cluster. Found on draws of blobs.
 _AS_HIGH = 0.95
 # Largest variance of a cluster along its longest axis, relative to the others.
 _LONGEST = 1.5

@@ -208,7 +208,7 @@ def module_outputs(module, X, check, *, block_samples=1):
     Raises
     ------
     TypeError
-        If the module returns something else than a tensor.
+        If the module does not return a tensor.
     """
     samples = to_tensor(X)
     device = "cpu"
@@ -228,8 +228,8 @@ def module_outputs(module, X, check, *, block_samples=1):
             if not torch.is_tensor(output):
                 raise TypeError(
                     f"A module must return a tensor. Got {type(output).__name__} from "
-                    f"{type(module).__name__} instead. Return the one that is needed, "
-                    "e.g. from a module that contains this one."
+                    f"{type(module).__name__} instead. Wrap it in a module that "
+                    "returns the tensor that is needed."
                 )
             check(output, len(part))
             outputs.append(to_numpy(output))
@@ -279,7 +279,7 @@ def cluster_logits(module, X, n_clusters, parameter, owner, *, block_samples=1):
         If X does not fit the dtype of the module, or if it does not map samples to
         `n_clusters` outputs.
     TypeError
-        If the module returns something else than a tensor.
+        If the module does not return a tensor.
     """
     dtype = next(module.parameters()).dtype
     largest = np.abs(X).max(initial=0.0)

@@ -93,9 +93,10 @@ def refuse_silent_conversion(X, *, name="X"):
         return
     except FloatingPointError as error:
         raise ValueError(
-            f"The {name!r} parameter must not lack values of integer categories, which "
-            "pandas would convert to the smallest integer. Got such a column instead. "
-            "Convert it first, for instance with X.astype({column: 'Int64'})."
+            f"The {name!r} parameter must have no missing values in integer "
+            "categories, which pandas would convert to the smallest integer. Got such "
+            "a column instead. Convert it first, for instance with "
+            "X.astype({column: 'Int64'})."
         ) from error
     if values.dtype.kind not in "OcUSMm":
         return

@@ -46,9 +46,9 @@ class ClustererComparison:
     names : tuple of str
         Names of the clusterers that were run, in the order in which they were passed.
     labels : dict of str to ndarray of shape (n_samples,), int64
-        Labels of all samples: of the fit, and predicted for samples that the clusterers
-        were not fitted to. -1 marks noise and, for clusterers without `predict`, these
-        samples.
+        Cluster of each sample, which is predicted for samples that the clusterers were
+        not fitted to. -1 marks noise and, for clusterers without `predict`, samples
+        that they were not fitted to.
     n_clusters : dict of str to int
         Number of clusters, noise excluded.
     n_fitted : int
@@ -76,7 +76,8 @@ class ClustererComparison:
     messages : dict of str to tuple of str
         Distinct warnings issued by the fit.
     left_out : dict of str to str
-        Error that a clusterer raised, which is then missing elsewhere.
+        Errors of clusterers that failed, by name. The other attributes do not have
+        these clusterers.
 
     See Also
     --------

@@ -78,7 +78,7 @@ _LEAST_WEIGHT = 1e-100
 _MOST_WEIGHT = 1e100
 # Scores of cuts that every fit has.
 _N_SCORES = 60
-# Lengths computed at a time, 8 MB of them.
+# Lengths computed at a time, 8 MB of them, and entries of sparse X made dense at most.
 _LENGTHS_AT_ONCE = 2**20
 
 

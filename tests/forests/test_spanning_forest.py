@@ -559,11 +559,17 @@ def answers(rng, n_samples, n_features, n_clusters=4):
         (4, {"cut_rule": "longest"}),
         (4, {"min_samples": 5}),
         (4, {"metric": "manhattan"}),
-        ("auto", {}),
+        # Answers overlap, so that the number is in doubt for some draws.
+        pytest.param(
+            "auto",
+            {},
+            marks=pytest.mark.filterwarnings(
+                r"ignore:SpanningForestClustering\(n_clusters='auto'\)"
+            ),
+        ),
     ],
 )
 @pytest.mark.parametrize("n_features", [3, 8])
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_on_a_grid_the_order_of_the_samples_does_not_matter(
     n_clusters, params, n_features, global_random_seed
 ):

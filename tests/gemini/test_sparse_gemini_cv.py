@@ -522,7 +522,6 @@ def test_structure_is_not_looked_for_where_it_is_not_that_of_features():
         assert "bimodality" in transport.fit(X[::4]).structure_
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_numbers_of_clusters_of_equal_and_of_huge_samples(global_random_seed):
     X = np.random.RandomState(global_random_seed).normal(size=(60, 4))
     X[:, :2] += 9 * (np.arange(60)[:, None] % 2)

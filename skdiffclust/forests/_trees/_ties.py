@@ -1,8 +1,8 @@
 """The order of samples by which edges of equal lengths are chosen.
 
 On a grid, as of integers, many spanning trees are equally short, and which of them is
-grown decides what is cut. Chosen by the order of the samples, the edges between
-clusters are as likely as those inside them, and another order gives other clusters.
+grown decides what is cut. If the order of the samples decided, edges between clusters
+would be as likely as those inside them, and another order would give other clusters.
 """
 
 import numpy as np
@@ -10,24 +10,27 @@ from scipy.spatial.distance import cdist
 
 from skdiffclust._duplicates import first_equal
 
-# Distinct samples, at most: finding the neighbours of more takes longer than the tree.
+# Largest number of distinct samples: to find the neighbours of more takes longer than
+# to grow the tree.
 _MOST_DISTINCT = 5000
 _N_NEIGHBORS = 10
-# Features, and samples whose distances are examined, and the share of these values that
-# differ where no order is needed.
+# Number of features that are examined, and of samples whose distances are; and the
+# share of different values above which there are few ties.
 _N_PROBES = 10
 _SHARE_WITHOUT_TIES = 0.95
 
 
 def order_of_ties(points, weights=None):
-    """Return an order (n,) of samples that does not depend on the one they are in.
+    """Return an order (n,) of samples by which ties are broken, None if there are few.
 
-    Those with the smallest mean distance to their ten nearest, of `points` (n, d) with
-    positive weights (n,), come first, so that clusters grow together inside before they
-    do between each other; and of equal ones that with the smaller features. None where
-    few distances are equal, and of more than 5000 distinct samples.
+    Samples of `points` (n, d), with positive weights (n,), that have the smallest mean
+    distance to their ten nearest come first, so that clusters are joined inside before
+    they are joined to each other. Where these distances are equal, too, features are
+    compared. So the order is the same however the samples are ordered. None, too, for
+    more than 5000 distinct samples. O(m² d) time for m of them, less in few dimensions.
     """
-    # Mostly a feature tells that no two distances, or too few samples, are equal.
+    # One feature is mostly enough to tell that few samples are equally far apart, or
+    # that too many are distinct.
     some = points[: 2 * _MOST_DISTINCT]
     most = _SHARE_WITHOUT_TIES * len(some)
     if any(len(np.unique(feature)) > most for feature in some.T[:_N_PROBES]):
@@ -53,9 +56,9 @@ def order_of_ties(points, weights=None):
 
 
 def _mean_distances(distinct, weights):
-    """Return the mean distance (m,) of each row (m, d) to its ten nearest, itself one.
+    """Return the mean distance (m,) of each row (m, d) to the ten nearest.
 
-    A row of weight two counts twice; weights are (m,).
+    A row is one of its own nearest, and one of weight two, of (m,), counts twice.
     """
     from sklearn.neighbors import NearestNeighbors
 
