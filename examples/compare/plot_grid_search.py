@@ -48,7 +48,7 @@ grid = [
 # change the features, for example a PCA, are compared by ``"stability"``. ``scoring``
 # is needed: the ``score`` of each estimator is its own.
 
-# With the largest penalty, SparseGEMINI finds two clusters instead of three, and says so.
+# With the largest penalty, SparseGEMINI warns that it finds two clusters, not three.
 warnings.filterwarnings("ignore", category=ConvergenceWarning)
 search = GridSearchCV(
     pipeline,
