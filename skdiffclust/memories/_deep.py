@@ -140,6 +140,11 @@ class DeepTraining:
         self._attributes = attributes
         trained = [part for part in self.model.parameters() if part.requires_grad]
         self._adam = torch.optim.Adam(trained, lr=self.deep.learning_rate)
+        networks = (*self.model.encoder.parameters(), *self.model.decoder.parameters())
+        if not any(part.requires_grad for part in networks):
+            # The user's networks are trained already, and are not to change.
+            self._find_clusters()
+            self.model.stage += 1
         train_module(
             loop,
             self.model,

@@ -33,7 +33,6 @@ class Completion(NamedTuple):
     gradient: np.ndarray  # (r, k, d) by the memories
     weight_gradient: np.ndarray  # (r, k) by the log weights
     attracted: np.ndarray  # (r, k) samples that converge to each memory
-    n_scored: float  # weighted number of entries that the loss is summed over
 
 
 METRICS = ("euclidean", "cosine", "manhattan")

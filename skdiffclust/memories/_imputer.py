@@ -63,7 +63,8 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
         that are not taken as missing.
     discrete_features : array-like of bool or int, default=None
         Mask or indices of integer or categorical features (ordinal codes), whose
-        imputed values are replaced by the nearest value that was seen in `fit`.
+        imputed values are replaced by the nearest value that was seen in `fit`, between
+        `min_value` and `max_value` if there is one.
     n_memories : int, default=5000
         Largest number of memories; if there are more training samples, a random subset
         of this size is used.
@@ -226,6 +227,12 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
             self.inverse_temperature_ = completer.choice.inverse_temperature
             self.linear_correction_ = completer.choice.is_corrected
             self.memories_ = completer.memories * completer.scale + completer.mean
+            place = np.cumsum(self._is_kept) - 1
+            for feature, values in self._valid.items():
+                low, high = completer.bounds[:, place[feature]]
+                within = values[(values >= low) & (values <= high)]
+                if len(within):
+                    self._valid[feature] = within
         return self
 
     def transform(self, X):

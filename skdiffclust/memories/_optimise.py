@@ -109,7 +109,7 @@ class Descent:
         never copied as a whole. `weight` (n,) has a mean of about one.
         """
         loss = np.zeros(len(self.memories))
-        n_scored = 0.0
+        total = 0.0
         attracted = np.zeros(self.log_weights.shape)
         for chosen in mini_batches(len(weight), batch_size, random_state):
             if not weight[chosen].any():
@@ -117,10 +117,10 @@ class Descent:
             shares = weight[chosen]
             # Rounding is far below the noise of a batch; decisions are in double.
             Z = rows[chosen].astype(np.float32)
-            found, order = self._completed(Z, shares, random_state)
+            found, order, n_scored = self._completed(Z, shares, random_state)
             gradient = np.empty_like(self.memories)
             gradient[:, :, order] = found.gradient
-            mean = Z.shape[1] / found.n_scored
+            mean = Z.shape[1] / n_scored
             of_memories, of_weights = self._optimisers
             of_memories.learning_rate = self.learning_rate * self._size
             of_memories.step([self.memories], [gradient * mean])
@@ -132,13 +132,16 @@ class Descent:
                 # Only their differences matter.
                 self.log_weights -= self.log_weights.mean(axis=1, keepdims=True)
             loss += found.loss
-            n_scored += found.n_scored
+            total += n_scored
             attracted += found.attracted
         self._relocate_empty(attracted, Z, shares)
-        return loss / n_scored
+        return loss / total
 
     def _completed(self, Z, weight, random_state):
-        """Return the `Completion` of samples Z (m, d), and an order of its features."""
+        """Return the `Completion` of samples Z (m, d), and an order of its features.
+
+        Also returns the weighted number of entries that the loss is summed over.
+        """
         order, groups = slice(None), [(slice(0, len(weight)), slice(0, 0))]
         if self._mask_probability is not None:
             order, groups = mask_groups(*Z.shape, self._mask_probability, random_state)
@@ -152,7 +155,11 @@ class Descent:
             fill=self._fill[order],
             sample_weight=weight,
         )
-        return found, order
+        n_scored = sum(
+            float(weight[rows].sum()) * (part.stop - part.start or Z.shape[1])
+            for rows, part in groups
+        )
+        return found, order, n_scored
 
     def _relocate_empty(self, attracted, Z, weight):
         """Move memories that attracted no sample to the farthest samples of Z.
@@ -171,8 +178,8 @@ class Descent:
         """Return the loss (r,) per entry of samples Z (m, d), always the same masks."""
         random_state = np.random.RandomState(0)
         rows = random_state.permutation(len(weight))
-        found, _ = self._completed(Z[rows], weight[rows], random_state)
-        return found.loss / found.n_scored
+        found, _, n_scored = self._completed(Z[rows], weight[rows], random_state)
+        return found.loss / n_scored
 
     def copy_state(self):
         """Return copies of memories and log weights."""

@@ -90,7 +90,6 @@ def _complete(device, X, memories, log_weights, dynamics, fill, sample_weight, g
     memory.requires_grad_()
     bias.requires_grad_()
     losses = 0.0
-    n_scored = 0.0
     for rows, features in groups:
         start = tensor[rows].clone()
         moves = torch.ones_like(filled)
@@ -104,8 +103,6 @@ def _complete(device, X, memories, log_weights, dynamics, fill, sample_weight, g
         # The graph of a group is freed before the next one is built.
         loss.sum().backward()
         losses = losses + loss.detach()
-        width = (features.stop - features.start) or X.shape[1]
-        n_scored += float(sample_weight[rows].sum()) * width
     with torch.no_grad():
         where = _on_sphere(memory) if dynamics.metric == "cosine" else memory
         nearest = _divergence(tensor, where, dynamics.metric).argmin(dim=-1)
@@ -117,7 +114,6 @@ def _complete(device, X, memories, log_weights, dynamics, fill, sample_weight, g
         to_numpy(memory.grad),
         by_weights,
         to_numpy(hits),
-        n_scored,
     )
 
 

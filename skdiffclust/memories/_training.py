@@ -38,10 +38,10 @@ def completion_with_gradient(
 
     X (b, d) and memories (r, k, d) in one floating dtype, which is that of the
     computation; log_weights (r, k), fill (d,), sample_weight (b,). `groups` are (rows
-    slice, features slice) pairs: those rows have those features hidden, filled, and
-    scored; an empty features slice means that the rows are recalled whole and all of
-    their features are scored (eq. 8). X may be CSR if nothing is hidden. Cosine takes
-    rows of unit length. Cost 4 b r k d, and 6 T k^2 for each row.
+    slice, features slice) pairs, which cover all rows: those rows have those features
+    hidden, filled, and scored; an empty features slice means that the rows are recalled
+    whole and all of their features are scored (eq. 8). X may be CSR if nothing is
+    hidden. Cosine takes rows of unit length. Cost 4 b r k d, and 6 T k^2 for each row.
     """
     if dynamics.metric == "manhattan":
         return _by_city_blocks(
@@ -52,12 +52,7 @@ def completion_with_gradient(
     largest = float(np.sqrt(np.finfo(X.dtype).max))
     beta = min(dynamics.inverse_temperature, largest)
     dynamics = dynamics._replace(inverse_temperature=beta)
-    weight = np.zeros(X.shape[0], X.dtype)
-    n_scored = 0.0
-    for rows, features in groups:
-        weight[rows] = sample_weight[rows]
-        n_features = features.stop - features.start or X.shape[1]
-        n_scored += float(sample_weight[rows].sum()) * n_features
+    weight = sample_weight.astype(X.dtype)
     if dynamics.metric == "cosine":
         found = _by_cosines(X, memories, bias, dynamics, weight)
     else:
@@ -69,7 +64,6 @@ def completion_with_gradient(
         gradient,
         by_logits.sum(axis=2, dtype=np.float64),
         _held(share, weight),
-        n_scored,
     )
 
 
@@ -200,7 +194,6 @@ def _by_city_blocks(X, memories, log_weights, dynamics, groups, fill, sample_wei
     gradient = np.zeros((r, k, d))
     loss = np.zeros(r)
     attracted = np.zeros((r, k))
-    n_scored = 0.0
     step = dynamics.step_size
     beta = dynamics.inverse_temperature
     for rows, features in groups:
@@ -227,7 +220,4 @@ def _by_city_blocks(X, memories, log_weights, dynamics, groups, fill, sample_wei
                 flat = np.bincount(where, pull.ravel(), minlength=k * d)
                 gradient[i] += flat.reshape(k, d)
                 pull *= 1.0 - step
-        n_scored += float(weight.sum()) * len(moving)
-    return Completion(
-        loss, gradient.astype(X.dtype), np.zeros((r, k)), attracted, n_scored
-    )
+    return Completion(loss, gradient.astype(X.dtype), np.zeros((r, k)), attracted)

@@ -115,6 +115,21 @@ def test_module_is_copied_and_trained(mask_probability, global_random_seed):
     assert model.get_params()["encoder"] is module
 
 
+@pytest.mark.few_epochs
+def test_networks_that_are_frozen_stay_and_only_memories_are_trained(
+    global_random_seed,
+):
+    X, y = blobs(global_random_seed)
+    encoder, decoder = network(), nn.Linear(3, 12)
+    for module in (encoder, decoder):
+        module.requires_grad_(False)
+    model = DeepClAM(3, encoder=encoder, decoder=decoder, **FAST).fit(X)
+    assert adjusted_rand_score(y, model.labels_) > 0.5
+    for fitted, given in ((model.encoder_, encoder), (model.decoder_, decoder)):
+        for a, b in zip(fitted.parameters(), given.parameters(), strict=True):
+            assert torch.equal(a, b)
+
+
 def test_training_ends_where_clusters_no_longer_change(global_random_seed):
     X, y = blobs(global_random_seed)
     params = {**FAST, "max_iter": 100}

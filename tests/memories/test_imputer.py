@@ -382,6 +382,10 @@ def test_discrete_features_have_values_that_were_seen(as_given, global_random_se
         nearest = np.abs(plain[:, feature, None] - values).min(axis=1)
         gaps = np.abs(plain[:, feature] - found[:, feature])
         np.testing.assert_allclose(gaps, nearest, atol=1e-12)
+    bounded = AssociativeImputer(
+        discrete_features=as_given([1, 3]), min_value=-0.5, max_value=1.5, **options
+    ).fit_transform(shown)
+    assert set(bounded[np.isnan(shown[:, 1]), 1]) <= {0.0, 1.0}
     for wrong in ([4], [True, False], [[0]], ["a"]):
         with pytest.raises(ValueError, match="'discrete_features' .* mask or indices"):
             AssociativeImputer(discrete_features=wrong).fit(shown)
