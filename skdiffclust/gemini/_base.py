@@ -373,8 +373,9 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         if is_given and kind == "distance":
             raise ValueError(
                 f"The 'n_clusters' parameter of {type(self).__name__} must be an "
-                "integer with distances in place of features. Got 'auto' instead. Set "
-                "it, or use a kernel."
+                "integer with distances in place of features, as no clusters are "
+                "counted by them. Got 'auto' or several numbers instead. Set it, or "
+                "use a kernel."
             )
         if is_given or (kind == "kernel" and not is_linear):
             rows = rows_to_count(row_weights, rng)

@@ -21,7 +21,6 @@ from skdiffclust._compat import (
     CallbackSupportMixin,
     Interval,
     StrOptions,
-    check_sample_weight,
     fit_context,
 )
 from skdiffclust._constraints import as_constraints, metadata_of
@@ -130,10 +129,6 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         Gaussian with the same covariance; see Notes. X has structure if the former
         exceeds 5 and all of the latter. Only available for the linear kernel and for
         objectives without a kernel, without an affinity, and from 16 samples on.
-    results_ : dict of ndarray
-        Results of all numbers of clusters: "n_clusters", the penalty "alpha" of the
-        chosen step, the most stable penalty "stable_alpha", and at the latter
-        "cluster_stability" and "support_stability".
     false_selections_ : ndarray of shape (n_alphas,)
         q² / ((2 selection_threshold - 1) n_features), where q is the mean number of
         features selected in a subset. Under the assumptions of [1]_, it bounds the
@@ -169,10 +164,9 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
 
     Notes
     -----
-    The cost is that of `n_resamples` + 1 paths for each number of clusters. All numbers
-    use the same subsets. With metadata routing, what `fit` is given must be requested
-    by `estimator`, as in :class:`sklearn.feature_selection.RFECV`; without an estimator
-    it always is.
+    The cost is that of `n_resamples` + 1 paths. With metadata routing, what `fit` is
+    given must be requested by `estimator`, as in
+    :class:`sklearn.feature_selection.RFECV`; without an estimator it always is.
 
     **Structure.** Clusters and features are found in any X. Whether there is more
     structure than in a Gaussian is tested whatever `n_clusters` is, along the five
@@ -190,11 +184,9 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
     block may still be selected.
 
     **Number of clusters.** As with ``n_clusters="auto"`` in :class:`GEMINI`; of a
-    sequence, the largest number that is not above it. With "auto", paths are computed
-    for this number only; with a sequence, they are computed for all its numbers, so
-    that `results_` shows them. With one cluster, no feature is selected. If distances
-    are given, the numbers of a sequence are compared by the product of the two
-    stabilities.
+    sequence, the largest number that is not above it, or its smallest number above 1.
+    Paths are computed for this number only: to compare the stabilities of several
+    numbers, fit each of them. With one cluster, no feature is selected.
 
     **Selected features.** A subset has fewer samples than X, so that a penalty does not
     select the same number of features in both, and the features of a single path depend
@@ -294,8 +286,8 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
             Folder to which the results of each subset are written; created if it does
             not exist. Requires an integer `random_state`.
         resume : bool, default=False
-            Whether to continue from the checkpoint, if there is one. Only the paths on
-            all samples are computed again, and the result is identical to that of an
+            Whether to continue from the checkpoint, if there is one. Only the path on
+            all samples is computed again, and the result is identical to that of an
             uninterrupted fit.
 
         Returns
@@ -307,8 +299,8 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         ------
         ValueError
             If X or a parameter is invalid, constraints contradict each other or exclude
-            a number of clusters, a subset has fewer samples than clusters, or
-            ``n_clusters="auto"`` is used with distances.
+            the number of clusters, a subset has fewer samples than clusters, or
+            a number of clusters is to be chosen with distances in place of features.
 
         Warns
         -----
@@ -321,82 +313,72 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         given = (sample_weight, affinity, partial_labels, must_link, cannot_link)
         self._refuse_unrequested(given)
         sparse = self._sparse()
-        is_auto = isinstance(self.n_clusters, str)
-        counts = self._counts(sparse.n_clusters)
+        numbers = self._numbers(sparse.n_clusters)
+        is_auto = numbers == "auto"
         X, row_weights, means = sparse._check_rows(
-            X, sample_weight, n_clusters="auto" if is_auto else max(counts)
+            X, sample_weight, n_clusters="auto" if is_auto else max(numbers)
         )
         drop_stale(self, ["feature_names_in_"])
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(sparse, name):
                 setattr(self, name, getattr(sparse, name))
-        weights = check_sample_weight(sample_weight, X, dtype=X.dtype)
-        present = np.flatnonzero(weights > 0)
-        self._check_subsets(len(present), counts)
+        present = np.flatnonzero(row_weights > 0)
+        self._check_subsets(len(present), 2 if is_auto else max(numbers))
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
         relation = sparse._check_affinity(affinity, X)
         affinity = None if relation is None else relation.matrix
-        data = Data(X, weights, affinity, constraints)
+        data = Data(X, row_weights, affinity, constraints)
         rng = check_random_state(self.random_state)
         seed = rng.randint(2**31 - 1)
         subsets = [self._draw(present, rng) for _ in range(self.n_resamples)]
         structure = None
         if affinity is None and _is_of_features(sparse):
             structure = structure_of(near_one(X[present]), rng)
-        counts, chosen = self._choose_count(
-            sparse,
-            X,
-            row_weights,
-            means,
-            (relation, constraints),
-            counts,
-            rng,
-            structure,
-        )
-        judged = []
-        candidates = []
-        for n_clusters in counts:
-            whole, loops = _quiet_path(
-                self._sparse(n_clusters).set_params(random_state=seed),
-                data,
-                min_features=self.min_features,
+        drop_stale(self, ["n_clusters_curve_"])
+        if is_auto or len(numbers) > 1:
+            count = sparse._count_clusters(
+                X, row_weights, means, relation, constraints, rng
             )
-            judged += loops
-            candidates.append(Candidate(n_clusters, whole, self._grid(whole)))
+            self.n_clusters_curve_ = count.to_dict()
+            numbers = [_choose_number(numbers, count, structure)]
+            # The subsets may be smaller than the samples that were counted.
+            self._check_subsets(len(present), *numbers)
+        (n_clusters,) = numbers
+        sparse.set_params(n_clusters=n_clusters, random_state=seed)
+        path, judged = _quiet_path(sparse, data, min_features=self.min_features)
+        alphas = self._grid(path)
 
-        tasks = [
-            (i, rows, seed) for i in range(len(candidates)) for rows, seed in subsets
-        ]
-        store, n_done = self._open(checkpoint, resume, data, candidates)
-        outcomes = self._outcomes(data, candidates, tasks[n_done:])
+        store, found = self._open(checkpoint, resume, data, sparse, alphas)
+        parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
+        outcomes = parallel(
+            delayed(resample)(clone(sparse), data, rows, seed, alphas)
+            for rows, seed in subsets[len(found) :]
+        )
         training = Training(
             self,
             X,
             y,
             max_iter=1,
-            n_init=len(tasks),
+            n_init=len(subsets),
             learning_rate=sparse.learning_rate,
         )
-        loops = iter(training)
-        for i, *_ in tasks[:n_done]:
-            _report(next(loops, ()), candidates[i].found[0])
-        rest = zip(loops, tasks[n_done:], outcomes, strict=False)
-        for loop, (i, *_), outcome in rest:
-            candidates[i].found.append(outcome)
-            judged += outcome.loops
-            if store is not None:
-                store.append(outcome.to_record(), {"candidate": i})
-            _report(loop, outcome)
+        for number, loop in enumerate(training):
+            if number == len(found):
+                found.append(next(outcomes))
+                judged += found[-1].loops
+                if store is not None:
+                    store.append(found[-1].to_record(), {"number": number})
+            for _ in loop:
+                loop.record(-float(np.mean(found[number].objectives)), state=list)
+        while len(found) < 2:
+            # A callback has ended the fit, but two are needed to be compared.
+            found.append(next(outcomes))
 
-        # A callback may have ended the path before its last step.
-        complete = [each for each in candidates if len(each.found) >= 2]
-        among = [each for each in complete if each.n_clusters in chosen]
-        self._publish(complete, among or complete, weights)
-        n_asked = self.estimator_.n_clusters
+        self._publish(path, alphas, found, row_weights)
         report_clusters(
-            "SparseGEMINICV", self.labels_, n_asked, sparse._mode(), constraints
+            "SparseGEMINICV", self.labels_, n_clusters, sparse._mode(), constraints
         )
-        self._publish_structure(structure, n_asked)
+        self._publish_structure(structure, n_clusters)
         training.finish([])
         warn_if_unfinished("SparseGEMINICV", judged, sparse.max_iter)
         return self
@@ -486,27 +468,23 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
             given = {name: value for name, value in given if value is not None}
             process_routing(self, "fit", **given)
 
-    def _sparse(self, n_clusters=None):
-        """Return an unfitted SparseGEMINI with a number of clusters."""
-        sparse = SparseGEMINI() if self.estimator is None else clone(self.estimator)
-        if n_clusters is not None:
-            sparse.set_params(n_clusters=n_clusters)
-        return sparse
+    def _sparse(self):
+        """Return the unfitted SparseGEMINI whose paths are computed."""
+        return SparseGEMINI() if self.estimator is None else clone(self.estimator)
 
-    def _counts(self, default):
-        """Return the numbers of clusters that are tried."""
-        counts = default if self.n_clusters is None else self.n_clusters
-        if isinstance(counts, str):
-            # Stands for all numbers from it on, until one of them is chosen.
-            return [2]
-        counts = [counts] if isinstance(counts, Integral) else list(counts)
-        if not counts or not all(map(positive.is_satisfied_by, counts)):
+    def _numbers(self, default):
+        """Return "auto", or the list of numbers of clusters to choose from."""
+        numbers = default if self.n_clusters is None else self.n_clusters
+        if isinstance(numbers, str):
+            return numbers
+        numbers = [numbers] if isinstance(numbers, Integral) else list(numbers)
+        if not numbers or not all(map(positive.is_satisfied_by, numbers)):
             raise ValueError(
                 "The 'n_clusters' parameter of SparseGEMINICV must be "
                 f"{positive}, or a sequence of such. Got {self.n_clusters!r} instead. "
                 "Give the values to choose from."
             )
-        return [int(count) for count in counts]
+        return [int(number) for number in numbers]
 
     def _publish_structure(self, structure, n_clusters):
         """Assign what was found about a Structure; warn if there is none."""
@@ -524,86 +502,54 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
                 f"{self.support_stability_[step]:.2f}. ",
             )
 
-    def _choose_count(self, sparse, X, weights, means, known, counts, rng, structure):
-        """Return the numbers of clusters that have paths, and those to choose from.
-
-        X (n, d) has weights (n,) and means (d,); `known` are an affinity and links.
-        """
-        drop_stale(self, ["n_clusters_curve_"])
-        is_auto = isinstance(self.n_clusters, str)
-        has_distances = known[0] is not None and sparse.objective == "wasserstein"
-        if not is_auto and (len(counts) == 1 or has_distances):
-            return counts, counts
-        count = sparse._count_clusters(X, weights, means, *known, rng)
-        self.n_clusters_curve_ = count.to_dict()
-        best = count.best
-        if is_auto:
-            # The subsets of the paths may be smaller than the samples.
-            self._check_subsets(np.count_nonzero(weights), [best])
-            counts = [best]
-        several = [each for each in counts if each > 1] or counts
-        # The largest one up to the number of clusters.
-        best = max([each for each in several if each <= best], default=min(several))
-        is_clear = (count if structure is None else structure).is_clear
-        if 1 in counts and not is_clear:
-            return counts, [1]
-        if structure is None or is_clear:
-            count.warn_if_unclear("SparseGEMINICV")
-        return counts, [best]
-
     def _grid(self, path):
         """Return the penalties (n_alphas,) between the ends of a path."""
-        if not path.supports[0].any():
-            # Nothing can be learned from equal samples: all penalties give the same.
-            return np.geomspace(1.0, 1.05, self.n_alphas)
         if len(path) > 1:
             return np.geomspace(path.alphas[1], path.alphas[-1] * 1.05, self.n_alphas)
         n_features = len(path.supports[0])
-        if self.min_features >= n_features:
+        if path.supports[0].any() and self.min_features >= n_features:
             raise ValueError(
                 "The 'min_features' parameter of SparseGEMINICV must be less than the "
                 f"number of features, n_features={n_features}. Got "
                 f"{self.min_features} instead. Lower it, or use GEMINI."
             )
-        # No more features than that are used without a penalty. The grid has small
-        # penalties, which cost at most a thousandth of the objective, 0 of one cluster.
-        largest = 1e-3 * (path.objectives[0] or 1.0) / path.penalties[0]
+        # No more features than that are used without a penalty, or none of equal
+        # samples, whose objective is zero. The grid has small penalties, which cost at
+        # most a thousandth of the objective.
+        largest = 1e-3 * (path.objectives[0] or 1.0) / (path.penalties[0] or 1.0)
         return np.geomspace(0.1 * largest, largest, self.n_alphas)
 
-    def _publish(self, candidates, among, weights):
-        """Assign the fitted attributes of the best `among` candidates.
+    def _publish(self, path, alphas, outcomes, weights):
+        """Assign the fitted attributes of the path of all samples, and of subsets.
 
         The samples have weights (n,).
         """
-        for each in candidates:
-            each.judge(weights)
-        best = max(among, key=lambda each: each.product)
-        step = best.step
-        self.alphas_ = best.alphas
-        self.stable_alpha_ = best.stable_alpha
-        self.cluster_stability_ = best.cluster_stability
-        self.support_stability_ = best.support_stability
-        self.selection_probabilities_ = best.probabilities
-        self.path_ = best.path
-        rows = [each.to_row() for each in candidates]
-        self.results_ = {
-            name: np.array([row[name] for row in rows]) for name in rows[0]
-        }
-        n_selected = best.probabilities.sum(axis=1)
-        n_features = best.probabilities.shape[1]
-        self.false_selections_ = np.square(n_selected) / (
+        labels = np.array([outcome.labels for outcome in outcomes])
+        supports = np.array([outcome.supports for outcome in outcomes])
+        self.path_ = path
+        self.alphas_ = alphas
+        self.cluster_stability_ = cluster_stability(labels, weights)
+        self.support_stability_ = support_stability(supports)
+        probabilities = self.selection_probabilities_ = supports.mean(axis=0)
+        step, self.stable_alpha_, alpha = choose_penalty(
+            path,
+            alphas,
+            self.cluster_stability_,
+            self.support_stability_,
+            probabilities,
+        )
+        n_features = probabilities.shape[1]
+        self.false_selections_ = np.square(probabilities.sum(axis=1)) / (
             (2 * self.selection_threshold - 1) * n_features
         )
-        self.stable_features_ = best.probabilities[step] >= self.selection_threshold
-        labels = np.array([outcome.labels[step] for outcome in best.found])
-        self.uncertainty_ = co_assignment_uncertainty(labels, weights)
-        self.estimator_ = best.path.select(alpha=best.alpha)
-        self.estimator_.set_params(n_clusters=best.n_clusters)
+        self.stable_features_ = probabilities[step] >= self.selection_threshold
+        self.uncertainty_ = co_assignment_uncertainty(labels[:, step], weights)
+        self.estimator_ = path.select(alpha=alpha)
         self.alpha_ = self.estimator_.alpha_
         self.labels_ = self.estimator_.labels_
         self.n_clusters_ = self.estimator_.n_clusters_
 
-    def _check_subsets(self, n_samples, counts):
+    def _check_subsets(self, n_samples, n_clusters):
         """Refuse samples of which no subset can be taken."""
         if n_samples < 2:
             raise ValueError(
@@ -616,10 +562,10 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
                 f"one of the {n_samples} samples (of positive weight) out. Got "
                 f"{self.sample_fraction} instead. Lower it, or pass more samples."
             )
-        if self._subset_size(n_samples) < max(counts):
+        if self._subset_size(n_samples) < n_clusters:
             raise ValueError(
                 "The 'sample_fraction' parameter of SparseGEMINICV must keep at least "
-                f"n_clusters={max(counts)} of the {n_samples} samples. Got "
+                f"n_clusters={n_clusters} of the {n_samples} samples. Got "
                 f"{self.sample_fraction} instead. Raise it, or pass more samples."
             )
 
@@ -633,50 +579,31 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         chosen = np.sort(rng.choice(len(present), size=size, replace=False))
         return present[chosen], rng.randint(2**31 - 1)
 
-    def _outcomes(self, data, candidates, tasks):
-        """Return an iterator of the Outcomes of tasks, in their order."""
-        parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
-        return parallel(
-            delayed(resample)(
-                self._sparse(candidates[i].n_clusters),
-                data,
-                rows,
-                seed,
-                candidates[i].alphas,
-            )
-            for i, rows, seed in tasks
-        )
+    def _open(self, checkpoint, resume, data, sparse, alphas):
+        """Return a Checkpoint, and the list of the Outcomes that it has.
 
-    def _open(self, checkpoint, resume, data, candidates):
-        """Return a Checkpoint and how many tasks it has; their Outcomes are restored.
-
-        None and zero without a checkpoint.
+        None and no Outcomes without a checkpoint.
         """
         if checkpoint is None:
-            return None, 0
-        arrays = data.arrays() | {
-            f"alphas.{i}": candidate.alphas for i, candidate in enumerate(candidates)
-        }
-        params = self._sparse().get_params(deep=False) | self.get_params(deep=False)
+            return None, []
+        params = sparse.get_params(deep=False) | self.get_params(deep=False)
         for name in ("n_jobs", "estimator"):
             del params[name]
-        params["n_clusters"] = [candidate.n_clusters for candidate in candidates]
+        params["n_clusters"] = sparse.n_clusters
         n_samples, n_features = data.X.shape
-        zeros = np.zeros(self.n_alphas)
+        arrays = data.arrays() | {"alphas": alphas}
         store = Checkpoint(checkpoint, "SparseGEMINICV.fit", identify(arrays, params))
         records, _ = store.open(
             resume=resume,
             record={
-                "labels": np.zeros((len(zeros), n_samples), dtype=np.int64),
-                "supports": np.zeros((len(zeros), n_features), dtype=bool),
-                "objectives": zeros,
+                "labels": np.zeros((len(alphas), n_samples), dtype=np.int64),
+                "supports": np.zeros((len(alphas), n_features), dtype=bool),
+                "objectives": alphas,
             },
-            state={"candidate": 0},
-            n_values={"labels": max(each.n_clusters for each in candidates)},
+            state={"number": 0},
+            n_values={"labels": sparse.n_clusters},
         )
-        for number, arrays in enumerate(records[: len(candidates) * self.n_resamples]):
-            candidates[number // self.n_resamples].found.append(Outcome(**arrays))
-        return store, len(records)
+        return store, [Outcome(**arrays) for arrays in records[: self.n_resamples]]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -736,56 +663,44 @@ class Outcome:
         return {name: getattr(self, name) for name in names}
 
 
-@dataclass
-class Candidate:
-    """A number of clusters: the path of all samples, and of subsets."""
+def _choose_number(numbers, count, structure):
+    """Return the number of clusters that is chosen from a list of numbers, or "auto".
 
-    n_clusters: int
-    path: object
-    alphas: np.ndarray
-    found: list = field(default_factory=list)
+    `count` is a ClusterCount and `structure` a Structure or None. Warn if the number is
+    not clear.
+    """
+    finding = count if structure is None else structure
+    if numbers != "auto" and 1 in numbers and not finding.is_clear:
+        return 1
+    if structure is None or structure.is_clear:
+        count.warn_if_unclear("SparseGEMINICV")
+    if numbers == "auto":
+        return count.best
+    several = [each for each in numbers if each > 1]
+    return max([n for n in several if n <= count.best], default=min(several))
 
-    def judge(self, weights):
-        """Compute the stabilities, and choose the penalty and the step of the path.
 
-        Among those that keep all clusters and a feature; 0 if none does. The samples
-        have weights (n,).
-        """
-        labels = np.array([outcome.labels for outcome in self.found])
-        supports = np.array([outcome.supports for outcome in self.found])
-        self.cluster_stability = cluster_stability(labels, weights)
-        self.support_stability = support_stability(supports)
-        self.probabilities = supports.mean(axis=0)
-        path = self.path
-        counts = np.array([len(np.unique(each)) for each in path.labels])
-        is_whole = (counts >= counts[0]) & (path.n_features > 0)
-        steps = np.searchsorted(path.alphas, self.alphas, side="right") - 1
-        # The model before any penalty is not judged.
-        is_whole[: steps[0]] = False
-        # The clusters count half as much as the features, which the penalty selects.
-        roots = np.sqrt(np.maximum(self.cluster_stability, 0))
-        stability = np.where(is_whole[steps], roots * self.support_stability, -np.inf)
-        self.step = int(np.argmax(stability))
-        self.product = -np.inf
-        self.stable_alpha = 0.0
-        self.alpha = 0.0
-        if is_whole[steps].any():
-            self.product = (self.cluster_stability * self.support_stability)[self.step]
-            self.stable_alpha = float(self.alphas[self.step])
-            is_frequent = self.probabilities[self.step] >= 0.5
-            n_other = np.count_nonzero(path.supports != is_frequent, axis=1)
-            n_other[~is_whole] = len(is_frequent) + 1
-            self.alpha = float(path.alphas[np.argmin(n_other)])
+def choose_penalty(path, alphas, cluster_stability, support_stability, probabilities):
+    """Return the most stable of penalties (a,), its value, and the penalty of a step.
 
-    def to_row(self):
-        """Return what `judge` has found, at the chosen penalty, by name."""
-        return {
-            "n_clusters": self.n_clusters,
-            "alpha": self.alpha,
-            "stable_alpha": self.stable_alpha,
-            "cluster_stability": self.cluster_stability[self.step],
-            "support_stability": self.support_stability[self.step],
-        }
+    Among those at which a path keeps all clusters and a feature; the values are 0 if
+    there is none. Stabilities are (a,), selection probabilities (a, d).
+    """
+    counts = np.array([len(np.unique(each)) for each in path.labels])
+    is_whole = (counts >= counts[0]) & (path.n_features > 0)
+    steps = np.searchsorted(path.alphas, alphas, side="right") - 1
+    # The model before any penalty is not judged.
+    is_whole[: steps[0]] = False
+    # The clusters count half as much as the features, which the penalty selects.
+    roots = np.sqrt(np.maximum(cluster_stability, 0))
+    stability = np.where(is_whole[steps], roots * support_stability, -np.inf)
+    best = int(np.argmax(stability))
+    if not is_whole[steps].any():
+        return best, 0.0, 0.0
+    is_frequent = probabilities[best] >= 0.5
+    n_other = np.count_nonzero(path.supports != is_frequent, axis=1)
+    n_other[~is_whole] = len(is_frequent) + 1
+    return best, float(alphas[best]), float(path.alphas[np.argmin(n_other)])
 
 
 def resample(sparse, data, rows, seed, alphas):
@@ -807,12 +722,6 @@ def resample(sparse, data, rows, seed, alphas):
     return Outcome(
         np.array(labels), path.supports[steps], path.objectives[steps], loops
     )
-
-
-def _report(loop, outcome):
-    """Tell callbacks, by a loop of one epoch, of an Outcome."""
-    for _ in loop:
-        loop.record(-float(np.mean(outcome.objectives)), state=list)
 
 
 def _quiet_path(sparse, data, rows=slice(None), **options):

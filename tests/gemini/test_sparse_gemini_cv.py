@@ -20,7 +20,7 @@ from sklearn.metrics import adjusted_rand_score
 from skdiffclust import SparseGEMINI, SparseGEMINICV
 from skdiffclust._history import report_by_the_whole, warn_of_convergence
 from skdiffclust.gemini import gemini_score
-from skdiffclust.gemini._sparse_gemini_cv import Candidate, Outcome, resample
+from skdiffclust.gemini._sparse_gemini_cv import choose_penalty, resample
 from skdiffclust.gemini._stability import (
     cluster_stability,
     co_assignment_uncertainty,
@@ -98,22 +98,23 @@ def test_features_that_most_subsets_select_choose_the_step():
     )
     # At the first penalty, the path on all samples has three features and the subsets
     # always select the same two; at the second, they agree on nothing.
-    of_subsets = np.array([[[1, 1, 0, 0], each] for each in np.eye(4, dtype=int)], bool)
-    found = [Outcome(labels[[0, 0]], each, np.ones(2)) for each in of_subsets]
-    candidate = Candidate(2, path, np.array([1.0, 3.0]), found)
-    candidate.judge(np.full(2, 0.5))
-    assert candidate.stable_alpha == 1.0
-    assert candidate.alpha == 2.0
-    assert candidate.product == 1.0
+    alphas = np.array([1.0, 3.0])
+    given = np.ones(2), np.array([1.0, 0.0])
+    probabilities = np.array([[1, 1, 0, 0], [0.25] * 4])
+    assert choose_penalty(path, alphas, *given, probabilities) == (0, 1.0, 2.0)
     # The step without a penalty, which has the same features, is not chosen.
-    for each in found:
-        each.supports[0] = True
-    candidate.judge(np.full(2, 0.5))
-    assert candidate.alpha == 1.0
+    probabilities[0] = 1
+    assert choose_penalty(path, alphas, *given, probabilities) == (0, 1.0, 1.0)
+    # Clusters count half as much as features.
+    of_clusters, of_features = np.array([0.5, 1.0]), np.array([0.8, 0.6])
+    found = choose_penalty(path, alphas, of_clusters, of_features, probabilities)
+    assert found[1] == 3.0
+    of_clusters[0] = 0.6
+    found = choose_penalty(path, alphas, of_clusters, of_features, probabilities)
+    assert found[1] == 1.0
     # Without features there is nothing to choose.
     path.n_features[:] = 0
-    candidate.judge(np.full(2, 0.5))
-    assert candidate.stable_alpha == candidate.alpha == 0.0
+    assert choose_penalty(path, alphas, *given, probabilities) == (0, 0.0, 0.0)
 
 
 def test_a_scaled_gamma_is_that_of_the_score():
@@ -214,14 +215,8 @@ def test_the_number_is_chosen_with_the_penalty(three):
     assert stable.get_params() == before
     assert stable.n_clusters_ == 3
     assert adjusted_rand_score(stable.labels_, np.arange(90) % 3) > 0.95
-    table = stable.results_
-    assert list(table["n_clusters"]) == [2, 3, 4]
-    product = table["cluster_stability"] * table["support_stability"]
-    best = int(np.argmax(product))
-    assert table["n_clusters"][best] == 3
-    assert table["alpha"][best] == stable.alpha_
-    assert table["stable_alpha"][best] == stable.stable_alpha_
-    # All that is fitted is of that candidate, which alone finds the same.
+    assert_array_equal(stable.n_clusters_curve_["n_clusters"], np.arange(2, 10))
+    # As if this number had been given.
     alone = three
     assert_array_equal(alone.cluster_stability_, stable.cluster_stability_)
     assert_array_equal(alone.estimator_.coefs_[0], stable.estimator_.coefs_[0])
@@ -347,7 +342,7 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
     def interrupted(*args):
         nonlocal n_calls
         n_calls += 1
-        if n_calls == 5:
+        if n_calls == 3:
             raise KeyboardInterrupt
         return resample(*args)
 
@@ -360,16 +355,41 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
     n_calls = -10
     monkeypatch.setattr(module, interrupted)
     stable.fit(X, checkpoint=tmp_path, resume=True)
-    assert n_calls == -8  # two of six were left
+    assert n_calls == -9  # one of three was left
     assert_array_equal(stable.cluster_stability_, whole.cluster_stability_)
-    for name, column in whole.results_.items():
-        assert_array_equal(stable.results_[name], column)
+    assert_array_equal(stable.selection_probabilities_, whole.selection_probabilities_)
+    assert_array_equal(stable.estimator_.coefs_[0], whole.estimator_.coefs_[0])
     with pytest.raises(ValueError, match="checkpoint"):
         stable.fit(X + 1e-3, checkpoint=tmp_path, resume=True)
     with pytest.raises(ValueError, match="'random_state' parameter of SparseGEMINICV"):
         stable.set_params(random_state=None).fit(X, checkpoint=tmp_path)
     with pytest.raises(ValueError, match="must be a folder with resume=True"):
         stable.fit(X, resume=True)
+
+
+class Stop:
+    """A callback that asks to stop after each task."""
+
+    def setup(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context):
+        return True
+
+    def teardown(self, estimator, context):
+        pass
+
+
+def test_a_callback_that_stops_leaves_two_subsets_to_compare():
+    pytest.importorskip("sklearn.callback")
+    stable = search(2, **FAST).set_callbacks(Stop()).fit(problem())
+    assert stable.cluster_stability_.shape == (6,)
+    shares = np.unique(stable.selection_probabilities_)
+    assert set(shares) <= {0, 0.5, 1}
+    assert_array_equal(stable.predict(problem()), stable.labels_)
 
 
 @pytest.mark.parametrize(
@@ -398,8 +418,7 @@ def test_the_number_is_found_with_the_features(three):
     assert stable.n_clusters_ == 3
     assert adjusted_rand_score(stable.labels_, np.arange(90) % 3) > 0.95
     assert_array_equal(stable.n_clusters_curve_["n_clusters"], np.arange(2, 10))
-    # Paths of this number only, and as if it had been given.
-    assert list(stable.results_["n_clusters"]) == [3]
+    # As if this number had been given.
     alone = three
     assert not hasattr(alone, "n_clusters_curve_")
     assert_array_equal(alone.estimator_.coefs_[0], stable.estimator_.coefs_[0])
@@ -417,7 +436,6 @@ def test_a_stable_half_of_the_clusters_is_not_preferred():
     stable = search([2, 4], mode="ovo", **FAST).fit(X)
     assert stable.n_clusters_ == 4
     assert adjusted_rand_score(stable.labels_, y) > 0.95
-    assert list(stable.results_["n_clusters"]) == [2, 4]
     # The largest one up to the number that was counted.
     assert search([2, 3, 8], mode="ovo", **SMALL).fit(X).n_clusters_ == 3
 
@@ -431,25 +449,16 @@ def test_one_gaussian_has_no_clear_number():
     assert one.n_clusters_ == 1
     assert_array_equal(one.labels_, 0)
     assert_array_equal(one.uncertainty_, 0)
-    assert list(one.results_["n_clusters"]) == [1, 2, 3]
     clear = search([1, 2, 3], mode="ovo", **SMALL).fit(three_clusters())
     assert clear.n_clusters_ == 3
 
 
-def test_of_distances_the_stabilities_decide():
+def test_no_number_is_chosen_by_distances():
     X = three_clusters()[::3]
-    params = {"objective": "wasserstein", **SMALL, "max_iter": 5}
-    stable = search([2, 3], **params)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        stable.fit(X, affinity=cdist(X, X))
-    assert not hasattr(stable, "n_clusters_curve_")
-    product = (
-        stable.results_["cluster_stability"] * stable.results_["support_stability"]
-    )
-    assert stable.n_clusters_ <= stable.results_["n_clusters"][np.argmax(product)]
-    with pytest.raises(ValueError, match="an integer with distances in place of"):
-        search("auto", **params).fit(X, affinity=cdist(X, X))
+    for n_clusters in ("auto", [2, 3]):
+        stable = search(n_clusters, objective="wasserstein", **SMALL)
+        with pytest.raises(ValueError, match="an integer with distances in place of"):
+            stable.fit(X, affinity=cdist(X, X))
 
 
 def test_clusters_are_counted_by_an_affinity():
