@@ -68,11 +68,10 @@ class ClAM(
 ):
     r"""Cluster with associative memories (ClAM), a relaxation of k-means.
 
-    By default this is the best solution of k-means, which training never improved on
-    twenty data sets. With ``init="random"`` the memories are trained from samples as in
-    [1]_; the user guide has its settings. With another `inverse_temperature` or learned
-    weights the solution of k-means is trained further, and `start_kept_` and
-    `training_gain_` say whether that lowered the loss, and by how much.
+    By default this is the best solution of k-means, trained further, and the trained
+    memories are kept only if they are better. `start_kept_` says which won, and
+    `training_gain_` what training gained, mostly nothing. With ``init="random"`` the
+    memories are trained from samples as in [1]_; the user guide has its settings.
 
     Samples are attracted by `n_clusters` memories, which are trained to reconstruct
     hidden features of a sample (eq. 9 of [1]_), or all of its features (eq. 8, without
@@ -168,8 +167,7 @@ class ClAM(
         Training loss per scored entry of the kept restart, in squared units of X; of at
         most 8192 samples.
     start_kept_ : bool
-        Whether the clusters are those of k-means: it is not trained, or training did
-        not lower its loss.
+        Whether the solution of k-means is kept as it is, untrained.
     training_gain_ : float
         What training gained: 0 where the solution of k-means is kept as it is, else
         the decrease of the training loss, relative to that of this solution or, with
@@ -201,17 +199,16 @@ class ClAM(
     masked, in groups of at least 16 with the same block of hidden features, so that in
     a large batch each feature is hidden equally often; the others are reconstructed
     from all features. The loss is a mean over the reconstructed entries. With
-    "k-means++" initial memories are first improved by Lloyd's iterations. What they end
-    in is the result if `inverse_temperature` is "auto" and no weights are learned, in
-    `fit` and in later calls of `partial_fit`, and one of the candidates otherwise.
-    Training alone finds no better clusters of complete data, and less stable ones. With
-    "random", and memories that are given, no Lloyd iterations run in `fit`. A memory
-    that attracts no sample in an epoch is moved to a sample far from all memories.
-    Restarts are selected by the loss, as in the text of the paper; its code selects by
-    the silhouette. With "cosine", memories stay on the unit sphere, a sample that is
-    opposite to what attracts it stays where it is, and no features are hidden (eq. 8),
-    which gives better clusters. Sparse X is never converted to a dense array; none of
-    its features are hidden.
+    "k-means++" initial memories are first improved by Lloyd's iterations, and the
+    solution of k-means is one of the candidates: on complete data, training alone finds
+    no better clusters and less stable ones. With "random", and memories that are given,
+    no Lloyd iterations run and k-means is no candidate. A memory that attracts no
+    sample in an epoch is moved to a sample far from all memories. Restarts are selected
+    by the loss, as in the text of the paper; its code selects by the silhouette. With
+    "cosine", memories stay on the unit sphere, a sample that is opposite to what
+    attracts it stays where it is, and no features are hidden (eq. 8), which gives
+    better clusters. Sparse X is never converted to a dense array; none of its features
+    are hidden.
 
     Missing entries (NaN) of dense X are completed first, in `fit` and in all other
     methods, as :class:`AssociativeImputer` does among at most 2000 of the training
@@ -401,9 +398,9 @@ class ClAM(
         The first call seeds the memories and fixes the scale of the data and the order
         of the clusters; later ones continue from the current memories. At most 2048 of
         all samples seen so far, drawn at random, are kept in the estimator, and each
-        call learns from these, so that a stream may be sorted by cluster. Set
-        `half_life` for a stream that drifts, so that early samples are forgotten. A
-        pickled estimator contains these samples.
+        call trains on these, so that a stream may be sorted by cluster. Set `half_life`
+        for a stream that drifts, so that early samples are forgotten. A pickled
+        estimator contains these samples.
 
         Parameters
         ----------

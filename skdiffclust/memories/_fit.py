@@ -1,5 +1,6 @@
 """The parts of `ClAM.fit` that need the compiled kernels: prepare, iterate, choose."""
 
+from functools import cached_property
 from math import ceil
 
 import numpy as np
@@ -15,7 +16,7 @@ from skdiffclust._kmeans import (
     lloyd,
 )
 from skdiffclust.memories._assign import assign
-from skdiffclust.memories._constrained import constrained_lloyd
+from skdiffclust.memories._constrained import constrained_lloyd, divergences
 from skdiffclust.memories._dynamics import Dynamics
 from skdiffclust.memories._medians import lloyd_medians
 from skdiffclust.memories._optimise import Descent, Plateau
@@ -25,6 +26,7 @@ _PATIENCE = 5  # batches without progress after which the learning rate halves
 _RACE = {2: 0.5, 4: 0.3}  # epochs after which a share of the random starts goes on
 _EXCHANGED = 4  # most restarts of k-means that continue to exchanges
 _SAME = 1e-4  # relative difference of costs of one solution, found again
+_LOOSER = 1.0 + 1e-9  # largest inertia of what training keeps, relative to k-means'
 _STREAM_STEPS = 20  # of Lloyd on the samples that a stream keeps
 _STREAM_EPOCHS = 50.0  # after which a stream has slowed down by the root of two
 _EXACT = 1e-12  # loss, in training units, that is rounding
@@ -44,10 +46,8 @@ class Fit:
         self._has_masks = clam.self_supervised and not (
             sparse.issparse(X) or clam.metric == "cosine"
         )
-        # Training ignores links. With equal weights and the automatic temperature it
-        # never improved k-means: on twenty data sets, by three metrics, and in streams.
-        self._may_train = constraints is None and (
-            clam.weighted is True or clam.inverse_temperature != "auto"
+        self._is_guarded = (
+            clam.weighted is not True and clam.inverse_temperature == "auto"
         )
         self._plateau = Plateau(clam.learning_rate, clam.tol, _PATIENCE)
         self.dynamics = Dynamics(
@@ -155,25 +155,16 @@ class Fit:
         return memories[0]
 
     def iterate(self, loop, attributes):
-        """Train until the loop ends; record the best restart of every epoch.
-
-        If the solution of k-means stays as it is, there is one epoch, with its loss.
-        """
+        """Train until the loop ends; record the best restart of every epoch."""
         n_batches = -(-self._X.shape[0] // self._batch_size)
         rows = _Transformed(self._X, self._scaling)
-        descent = self.descent
-        n_starts = len(descent.memories)
-        self.start_is_kept = self._converged is not None and not self._may_train
-        if self.start_is_kept:
-            descent.memories, descent.log_weights = (a[None] for a in self._converged)
+        is_guarded = self._is_guarded and self._converged is not None
+        n_starts = len(self.descent.memories)
         for epoch in loop:
-            if self.start_is_kept:
-                losses = descent.evaluate(self._Z, self._sample_weight)
-                loop.stop("k-means")
-            else:
-                losses = descent.epoch(
-                    rows, self._weight, self._batch_size, self._random_state
-                )
+            descent = self.descent
+            losses = descent.epoch(
+                rows, self._weight, self._batch_size, self._random_state
+            )
             if epoch + 1 in _RACE:
                 kept = ceil(_RACE[epoch + 1] * n_starts)
                 winners = np.argsort(losses, kind="stable")[:kept]
@@ -186,6 +177,14 @@ class Fit:
             descent.learning_rate = self._plateau.learning_rate
             if losses[best] <= _EXACT:
                 loop.stop("exact")
+            if self._constraints is not None:
+                # Training ignores links: the result of the constrained k-means is kept.
+                loop.stop("constraints")
+            trained = descent.memories[best]
+            # Training that raises the inertia ends. Where it overflows, the loss of the
+            # next epoch says so.
+            if is_guarded and self._bound < self._inertia(trained) < np.inf:
+                loop.stop("k-means")
             loop.record(
                 losses[best] * self._scaling.loss_unit,
                 state=descent.copy_state,
@@ -206,12 +205,16 @@ class Fit:
         """Return the best restart of the best epoch's state, and its loss.
 
         Restarts that found the most clusters come first, on the samples used in
-        seeding. The solution of k-means is one of them.
+        seeding. The solution of k-means is one of them; with all defaults, training
+        replaces it only if it lowers the loss and does not raise the inertia.
         """
         descent = self.descent
         descent.memories, descent.log_weights = state
         candidates = list(zip(*state, strict=True))
-        if self._converged is not None and not self.start_is_kept:
+        if self._converged is not None:
+            is_worse = self._is_guarded and self._inertia(state[0][0]) > self._bound
+            if is_worse or self._constraints is not None:
+                candidates = []
             candidates.append(self._converged)
             descent.memories, descent.log_weights = map(
                 np.stack, zip(*candidates, strict=True)
@@ -227,6 +230,16 @@ class Fit:
             self.start_is_kept = restart == len(losses) - 1
             self._gain = float(1.0 - losses[restart] / last) if last > 0 else 0.0
         return restart, float(losses[restart]) * self._scaling.loss_unit
+
+    @cached_property
+    def _bound(self):
+        """The largest inertia of what training keeps."""
+        return _LOOSER * self._inertia(self._converged[0])
+
+    def _inertia(self, memories):
+        """Return the weighted sum of distances to the nearest of memories (k, d)."""
+        far = divergences(self._Z, memories, self.dynamics.metric)
+        return float(far.min(axis=1) @ self._sample_weight)
 
     def gain(self, losses):
         """Return what training gained on its start, by the losses of its epochs."""

@@ -303,8 +303,6 @@ def test_training_that_diverges_says_so(estimator, blobs, fit, answer):
         estimator.set_params(batch_size=30)  # all samples at once would be solved for
     if type(estimator).__name__ == "GEMINI":
         estimator.set_params(l2=1.0)
-    if type(estimator).__name__ == "ClAM":
-        estimator.set_params(init="random")  # the solution of k-means is not trained
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
