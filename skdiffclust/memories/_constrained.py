@@ -12,7 +12,7 @@ from skdiffclust._kmeans import (
     squared_lengths,
     take,
 )
-from skdiffclust.memories._medians import weighted_medians
+from skdiffclust.memories._medians import move_to_medians
 
 _STEPS = 100
 
@@ -81,9 +81,7 @@ def _means(Z, weight, labels, memories, far, metric):
     """Return the centres (k, d) of the samples of each label."""
     moved, sizes = means_of(Z, weight, labels, memories)
     if metric == "manhattan":
-        for m in np.flatnonzero(sizes):
-            members = np.flatnonzero((labels == m) & (weight > 0))
-            moved[m] = weighted_medians(Z[members].astype(np.float64), weight[members])
+        move_to_medians(moved, range(len(moved)), Z, weight, labels)
     empty = np.flatnonzero(sizes == 0)
     worst = np.argsort(-far[np.arange(len(far)), labels], kind="stable")[: len(empty)]
     moved[empty[: len(worst)]] = take(Z, worst)

@@ -22,7 +22,6 @@ from skdiffclust.memories._medians import lloyd_medians
 from skdiffclust.memories._optimise import Descent, Plateau
 from skdiffclust.memories._seeding import exchange, random_rows, sample_rows
 
-_PATIENCE = 5  # batches without progress after which the learning rate halves
 _RACE = {2: 0.5, 4: 0.3}  # epochs after which a share of the random starts goes on
 _EXCHANGED = 4  # most restarts of k-means that continue to exchanges
 _SAME = 1e-4  # relative difference of costs of one solution, found again
@@ -49,7 +48,7 @@ class Fit:
         self._is_guarded = (
             clam.weighted is not True and clam.inverse_temperature == "auto"
         )
-        self._plateau = Plateau(clam.learning_rate, clam.tol, _PATIENCE)
+        self._plateau = Plateau(clam.learning_rate, clam.tol)
         self.dynamics = Dynamics(
             scaling.beta, clam.n_steps, clam.step_size, clam.metric
         )

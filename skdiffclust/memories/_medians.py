@@ -20,11 +20,18 @@ def lloyd_medians(Z, weight, centers):
         moved = before != labels
         if not moved.any():
             break
-        for m in np.union1d(before[moved], labels[moved]):
-            members = np.flatnonzero((labels == m) & (weight > 0))
-            if len(members):
-                centers[m] = weighted_medians(Z[members], weight[members])
+        move_to_medians(
+            centers, np.union1d(before[moved], labels[moved]), Z, weight, labels
+        )
     return centers
+
+
+def move_to_medians(centers, chosen, Z, weight, labels):
+    """Move chosen centres, in place, to the weighted medians of their samples Z."""
+    for m in chosen:
+        own = np.flatnonzero((labels == m) & (weight > 0))
+        if len(own):
+            centers[m] = weighted_medians(Z[own].astype(np.float64), weight[own])
 
 
 def weighted_medians(Z, weight):

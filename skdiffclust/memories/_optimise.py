@@ -9,6 +9,7 @@ from skdiffclust.memories._scaling import dense
 from skdiffclust.memories._training import completion_with_gradient
 
 _ADAM_FLOOR = 1e-6  # a gradient this small, in training units, has no effect
+_PATIENCE = 5  # batches without progress after which the learning rate halves
 _SLOWER = 0.5  # factor of the learning rate on a plateau
 _SLOWEST = 2.0**-5  # learning rate at which training ends, relative to the first
 _TRIALS = 16  # largest number of batches that an epoch counts for on a plateau
@@ -18,10 +19,9 @@ _GROUP = 16  # least number of samples with the same hidden features
 class Plateau:
     """A learning rate that halves when the loss stops falling, as in Table 5."""
 
-    def __init__(self, learning_rate, tol, patience):
+    def __init__(self, learning_rate, tol):
         self.learning_rate = self._first_rate = learning_rate
         self._tol = tol
-        self._patience = patience
         self._best = np.inf
         self._n_stalled = 0
 
@@ -35,9 +35,8 @@ class Plateau:
             self._n_stalled = 0
             return False
         self._n_stalled += min(n_batches, _TRIALS)
-        while self._n_stalled >= self._patience:
-            self._n_stalled -= self._patience
-            self.learning_rate *= _SLOWER
+        n_times, self._n_stalled = divmod(self._n_stalled, _PATIENCE)
+        self.learning_rate *= _SLOWER**n_times
         return self.learning_rate < _SLOWEST * self._first_rate
 
 
