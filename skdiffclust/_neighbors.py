@@ -142,17 +142,17 @@ def neighbors_graph(X, n_neighbors):
     """
     n = X.shape[0]
     nearest, distances = k_nearest(X, X, n_neighbors + 1)
-    others = are_others(nearest)
+    others = are_others(nearest, np.arange(n))
     rows = np.repeat(np.arange(n), n_neighbors)
     return symmetric_union(rows, nearest[others], distances[others], n)[0]
 
 
-def are_others(nearest):
-    """Return which (n, k) of the nearest rows of each row are not the row itself.
+def are_others(nearest, rows):
+    """Return which (m, k) of the nearest rows of each of rows (m,) are not itself.
 
     All but one: a row with many duplicates may not find itself, and loses the last.
     """
-    others = nearest != np.arange(len(nearest))[:, None]
+    others = nearest != rows[:, None]
     others[others.all(axis=1), -1] = False
     return others
 

@@ -25,8 +25,6 @@ from skdiffclust.cuts._neighbors import (
     as_points,
     count_ranked,
     neighbor_links,
-    neighbors_graph,
-    ranked,
 )
 from skdiffclust.cuts._ratio_cut import check_graph
 
@@ -78,7 +76,7 @@ def read_samples(estimator, X, graph=None, *, reset=True):
         graph = affinity.fit(rows)
         kind = affinity.kind
         joins_neighbors = kind in _OF_NEIGHBORS or hasattr(kind, "fit_transform")
-        return Samples(rows, graph, equal_rows(rows), affinity, joins_neighbors)
+        return Samples(rows, graph, affinity.groups, affinity, joins_neighbors)
     graph = check_graph(graph, caller=owner)
     if graph.shape[0] != rows.shape[0]:
         raise ValueError(
@@ -86,7 +84,7 @@ def read_samples(estimator, X, graph=None, *, reset=True):
             f"sample of X, {rows.shape[0]}. Got {graph.shape[0]} instead."
         )
     affinity.keep(rows)
-    return Samples(rows, graph, equal_rows(rows), affinity)
+    return Samples(rows, graph, affinity.groups, affinity)
 
 
 def check_rows(estimator, X, *, reset=False):
@@ -168,13 +166,9 @@ class Affinity:
             self.transformer = clone(self.kind)
             graph = either_way(_pattern(self.transformer.fit_transform(X)))
         elif self.kind in _OF_NEIGHBORS:
-            k = min(self.n_neighbors, X.shape[0] - 1)
-            graph = neighbors_graph(self.points, k, self.metric)
-            if self.kind == "ranked_neighbors":
-                graph = ranked(graph)
-                graph = sp.csr_array(graph + graph.T)
-            else:
-                graph = either_way(graph)
+            graph = self._neighbors(None)[self.groups]
+            is_ranked = self.kind == "ranked_neighbors"
+            graph = sp.csr_array(graph + graph.T) if is_ranked else either_way(graph)
         else:
             graph = self._weights(X)
         return check_graph(graph, caller=self.owner, name="affinity")
@@ -204,6 +198,7 @@ class Affinity:
     def keep(self, X):
         """Keep the samples X (n, d), and choose the number of their neighbours."""
         self.X = X
+        self.groups = equal_rows(X)
         if self.n_neighbors == "auto":
             is_ranked = self.kind == "ranked_neighbors"
             self.n_neighbors = count_ranked(*X.shape) if is_ranked else N_ALIKE
@@ -221,10 +216,22 @@ class Affinity:
                     "instead. Correct the function."
                 )
             return links
-        k = min(self.n_neighbors, self.X.shape[0])
-        new = as_points(X, self.metric)
-        links = neighbor_links(self.points, new, k, self.metric)
-        return ranked(links) if self.kind == "ranked_neighbors" else links
+        return self._neighbors(as_points(X, self.metric))
+
+    def _neighbors(self, new):
+        """Return the links (m, n) of new points (m, d) to their nearest fitted ones.
+
+        Of equal samples, the first stands for all of them. If new is None, the rows are
+        the distinct samples.
+        """
+        firsts = np.unique(self.groups, return_index=True)[1]
+        is_ranked = self.kind == "ranked_neighbors"
+        links = neighbor_links(
+            self.points[firsts], new, self.n_neighbors, self.metric, is_ranked=is_ranked
+        )
+        columns = firsts[links.indices]
+        shape = links.shape[0], len(self.groups)
+        return sp.csr_array((links.data, columns, links.indptr), shape=shape)
 
     def _weights(self, X):
         """Return the weights (m, n), sparse only if a callable returns that."""

@@ -21,6 +21,10 @@ _MOST_RANKED = 20
 _FEW_FEATURES = 3
 # The weight of the r-th neighbour is 1 / (r - 1 + this).
 _FIRST_RANK = 2.0
+# Distances are tied if they differ by less than this, relatively: by rounding, also of
+# float32. Among this many times as many neighbours, tied ones share the last weights.
+_TIED = 1e-6
+_WIDE = 5
 # Samples with a smaller cosine are not neighbours by "cosine".
 _LEAST_COSINE = 1e-9
 
@@ -40,47 +44,68 @@ def count_ranked(n_samples, n_features):
     return min(max(round(math.sqrt(n_samples) / 2), _LEAST_RANKED), _MOST_RANKED)
 
 
-def neighbors_graph(points, n_neighbors, metric):
-    """Return the 0/1 csr_array (n, n) of the nearest other rows of each of points.
+def neighbor_links(points, new, n_neighbors, metric, *, is_ranked):
+    """Return the weights, a csr_array (m, n), of the nearest of points (n, d) to rows.
 
-    Those of a row are in order of distance. By "cosine", samples at right angles or
-    beyond are not neighbours.
+    The rows are new (m, d), or those of points if new is None, which are no neighbours
+    of themselves. The r-th neighbour has the weight 1 / (r + 1), or 1 if they are not
+    ranked. Neighbours at the same distance share the weights of their ranks, so that no
+    order of the samples decides. By "cosine", samples at right angles or beyond are not
+    neighbours.
     """
-    n = points.shape[0]
-    if n_neighbors < 1:
-        return sp.csr_array((n, n))
-    found, distances = _nearest_of_all(points, n_neighbors + 1)
-    others = are_others(found)
-    shape = n, n_neighbors
-    return _links(
-        found[others].reshape(shape), distances[others].reshape(shape), n, metric
-    )
+    n_points = points.shape[0]
+    most = n_points if new is not None else n_points - 1
+    k = min(n_neighbors, most)
+    n_rows = n_points if new is None else new.shape[0]
+    if k < 1:
+        return sp.csr_array((n_rows, n_points))
+    weights = np.zeros(min(_WIDE * k, most))
+    weights[:k] = 1.0 / np.arange(_FIRST_RANK, _FIRST_RANK + k) if is_ranked else 1.0
+
+    def find(rows, n_found):
+        if new is not None:
+            return _nearest(points, new[rows], n_found)
+        found, distances = _nearest_of_rows(points, rows, n_found + 1)
+        others = are_others(found, rows)
+        shape = len(rows), n_found
+        return found[others].reshape(shape), distances[others].reshape(shape)
+
+    def links_of(rows, n_found):
+        found, distances = find(rows, n_found)
+        links = _links(found, distances, weights[:n_found], n_points, metric)
+        # One more neighbour than needed tells whether others are as near as the last.
+        return links, ~_are_farther(distances)[:, k:].any(axis=1)
+
+    links, is_tied = links_of(np.arange(n_rows), min(k + 1, most))
+    if len(weights) == k or not is_tied.any():
+        return links
+    tied, clear = np.flatnonzero(is_tied), np.flatnonzero(~is_tied)
+    wide, _ = links_of(tied, len(weights))
+    order = np.argsort(np.concatenate([clear, tied]))
+    return sp.csr_array(sp.vstack([links[clear], wide], format="csr")[order])
 
 
-def neighbor_links(points, new, n_neighbors, metric):
-    """Return the 0/1 csr_array (m, n) of the nearest of points (n, d) to new rows."""
-    return _links(*_nearest(points, new, n_neighbors), points.shape[0], metric)
+def _are_farther(distances):
+    """Whether each of distances (m, k) in ascending order is above the last one."""
+    farther = np.ones(distances.shape, dtype=bool)
+    farther[:, 1:] = distances[:, 1:] > distances[:, :-1] * (1.0 + _TIED)
+    return farther
 
 
-def _links(found, distances, n_points, metric):
-    """Return the 0/1 csr_array (m, n) of neighbours (m, k) at distances (m, k)."""
-    kept = np.ones(found.shape, dtype=bool)
+def _links(found, distances, weights, n_points, metric):
+    """Return the csr_array (m, n) of neighbours (m, k) with the weights (k,) of ranks.
+
+    Those of ranks at the same one of the distances (m, k) are averaged.
+    """
+    lengths = np.cumsum(_are_farther(distances)) - 1
+    totals = np.bincount(lengths, np.tile(weights, len(found)))
+    shared = (totals / np.bincount(lengths))[lengths].reshape(found.shape)
     if metric == "cosine":
-        kept = 1.0 - 0.5 * np.square(distances) > _LEAST_COSINE
+        shared[1.0 - 0.5 * np.square(distances) <= _LEAST_COSINE] = 0.0
+    kept = shared > 0
     starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-    columns = found[kept]
     shape = len(found), n_points
-    return sp.csr_array((np.ones(len(columns)), columns, starts), shape=shape)
-
-
-def ranked(links):
-    """Return links (m, n), neighbours in order of distance, weighted by their rank.
-
-    The r-th neighbour has the weight 1 / (r + 1).
-    """
-    ranks = np.arange(links.nnz) - np.repeat(links.indptr[:-1], np.diff(links.indptr))
-    weights = 1.0 / (ranks + _FIRST_RANK)
-    return sp.csr_array((weights, links.indices, links.indptr), shape=links.shape)
+    return sp.csr_array((shared[kept], found[kept], starts), shape=shape)
 
 
 def _nearest(points, new, k):
@@ -94,26 +119,26 @@ def _nearest(points, new, k):
     return order[found], distances
 
 
-def _nearest_of_all(points, k):
-    """Return the nearest rows (n, k) of each of points (n, d), and how far they are.
+def _nearest_of_rows(points, rows, k):
+    """Return the nearest of points (n, d) to its own rows (m,), and how far they are.
 
-    Two to three times as fast as `_nearest` of dense samples, because ties are
-    resolved as they come.
+    Two to seven times as fast as `_nearest` of dense samples, because ties are resolved
+    as they come, and are equal up to rounding only.
     """
     if sp.issparse(points):
-        return _nearest(points, points, k)
+        return _nearest(points, points[rows], k)
     # Centred, because products of samples with a large offset lose digits.
     X = center(points)
     if X.shape[1] > _TREE_MAX_FEATURES:
-        distances, found = NearestNeighbors(n_neighbors=k).fit(X).kneighbors(X)
+        distances, found = NearestNeighbors(n_neighbors=k).fit(X).kneighbors(X[rows])
         return found, distances
     tree = cKDTree(X, leafsize=32, balanced_tree=False)
     # In the order of the leaves, so that one query finds in the cache what the last one
     # read.
-    order = tree.indices
-    found = np.empty((len(X), k), dtype=np.int64)
-    distances = np.empty((len(X), k))
-    for start in range(0, len(X), _TREE_ROWS):  # Ctrl-C waits for at most this long
-        rows = order[start : start + _TREE_ROWS]
-        distances[rows], found[rows] = tree.query(X[rows], k=k)
+    order = np.argsort(np.argsort(tree.indices)[rows])
+    found = np.empty((len(rows), k), dtype=np.int64)
+    distances = np.empty((len(rows), k))
+    for start in range(0, len(rows), _TREE_ROWS):  # Ctrl-C waits for at most this long
+        part = order[start : start + _TREE_ROWS]
+        distances[part], found[part] = tree.query(X[rows[part]], k=k)
     return found, distances

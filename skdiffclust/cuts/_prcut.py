@@ -96,12 +96,14 @@ class PRCut(
           pynndescent's for approximate neighbours of many samples. Each stored entry is
           an edge of weight 1; distances are not used.
     n_neighbors : int or "auto", default="auto"
-        Number of neighbours of a sample, itself excluded; at most n_samples - 1 are
-        used. Applies to the affinities by name that are of neighbours. "auto" uses 10
-        if the neighbours are not ranked. If they are, it uses 20, or for up to three
-        features half the square root of n_samples, bounded between 10 and 20: in few
-        dimensions, clusters may be thin, and are connected by too many neighbours if
-        there are few samples.
+        Number of neighbours of a sample, itself excluded; at most all others are used.
+        Applies to the affinities by name that are of neighbours. Equal samples are not
+        neighbours of each other, and count as one neighbour of others. Neighbours at
+        the same distance share the weights of their ranks. "auto" uses 10 if the
+        neighbours are not ranked. If they are, it uses 20, or for up to three features
+        half the square root of n_samples, bounded between 10 and 20: in few dimensions,
+        clusters may be thin, and are connected by too many neighbours if there are few
+        samples.
     metric : {"euclidean", "cosine"}, default="euclidean"
         Distance of the nearest neighbours; other affinities do not use it. With
         "cosine", for example for text, the length of a sample has no influence, and

@@ -117,14 +117,54 @@ def test_neighbours_of_many_equal_rows_are_others(n_features, global_random_seed
     affinity = Affinity("nearest_neighbors", 4, "euclidean", 1.0, "test")
     graph = affinity.fit(X)
     assert not graph.diagonal().any() and set(graph.data) == {1.0}
-    distances = np.linalg.norm(X[:, None] - X[None], axis=2)
+    firsts = np.r_[:20, 50:60]
+    distances = cdist(X[firsts], X[firsts])
+    near = distances <= np.sort(distances, axis=1)[:, [4]]
+    np.fill_diagonal(near, False)
+    np.testing.assert_array_equal(graph[firsts][:, firsts].toarray(), near | near.T)
+    # Equal rows have edges to the same others, and none to each other.
+    equal = graph[20:50].toarray()
+    assert (equal == equal[0]).all() and not equal[:, 20:50].any()
+    np.testing.assert_array_equal(np.flatnonzero(equal[0]), firsts[near[0]])
+
+
+def shared_weights(distances, weights):
+    """Mean over all orders of ties of the weights of ranks; O(n²) for each row."""
+    shared = np.zeros(distances.shape)
+    for row, far in zip(shared, distances, strict=True):
+        weight = np.zeros(len(far))
+        weight[: len(weights)] = weights
+        for length in np.unique(far):
+            n_nearer = (far < length).sum()
+            row[far == length] = weight[n_nearer : (far <= length).sum()].mean()
+    return shared
+
+
+@pytest.mark.parametrize("n_features", [3, 12])
+@pytest.mark.parametrize("kind", ["ranked_neighbors", "nearest_neighbors"])
+def test_neighbours_at_one_distance_share_the_weights_of_their_ranks(
+    kind, n_features, global_random_seed
+):
+    rng = np.random.RandomState(global_random_seed)
+    X = rng.randint(3, size=(80, n_features)).astype(float)
+    X[60:] = X[:20]
+    new = rng.randint(3, size=(6, n_features)) + 0.5
+    weights = np.ones(5) if kind == "nearest_neighbors" else 1 / np.arange(2.0, 7)
+    groups = equal_rows(X)
+    firsts = np.unique(groups, return_index=True)[1]
+    distances = cdist(X[firsts], X[firsts], "sqeuclidean")
     np.fill_diagonal(distances, np.inf)
-    last = np.sort(distances, axis=1)[:, 3]
-    # Each edge is to one of the nearest of either end, ties however they fall.
-    edges = graph.tocoo()
-    length = distances[edges.row, edges.col]
-    assert (length <= np.maximum(last[edges.row], last[edges.col]) + 1e-12).all()
-    assert graph.sum(axis=1).min() >= 4
+    one_way = np.zeros((80, 80))
+    one_way[:, firsts] = shared_weights(distances, weights)[groups]
+    links = np.zeros((6, 80))
+    links[:, firsts] = shared_weights(cdist(new, X[firsts], "sqeuclidean"), weights)
+    is_ranked = kind == "ranked_neighbors"
+    both = one_way + one_way.T if is_ranked else np.maximum(one_way, one_way.T)
+    for rows, others in ((X, new), (sp.csr_array(X), sp.csr_array(new))):
+        affinity = Affinity(kind, 5, "euclidean", 1.0, "test")
+        graph = affinity.fit(rows).toarray()
+        np.testing.assert_allclose(graph, both, rtol=1e-12)
+        np.testing.assert_allclose(affinity.links(others).toarray(), links, rtol=1e-12)
 
 
 # ---------------------------------------------------------------- sparse rows, cosines

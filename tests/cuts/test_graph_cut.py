@@ -737,3 +737,19 @@ def test_classes_that_come_first_gain_no_ties(container, global_random_seed):
     unsorted_fit, unsorted_new, sorted_fit, sorted_new = np.mean(found, axis=0)
     assert sorted_fit > unsorted_fit - 0.025
     assert sorted_new > unsorted_new - 0.025
+
+
+def test_the_order_of_samples_with_many_ties_does_not_change_the_clusters():
+    # Answers from 1 to 5 to four questions: 600 samples have some 200 values.
+    found = []
+    for seed in range(3):
+        rng = np.random.RandomState(seed)
+        y = rng.randint(3, size=600)
+        means = rng.uniform(1, 5, size=(3, 4))
+        X = np.clip(np.round(rng.normal(means[y], 0.8)), 1, 5)
+        labels = GraphCutClustering(3, random_state=0).fit(X).labels_
+        order = rng.permutation(600)
+        others = GraphCutClustering(3, random_state=0).fit(X[order]).labels_
+        assert adjusted_rand_score(labels[order], others) > 0.9
+        found.append(adjusted_rand_score(y, labels))
+    assert np.mean(found) > 0.4
