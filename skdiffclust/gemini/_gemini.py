@@ -456,30 +456,18 @@ class GEMINI(BaseGEMINI):
         model = units.model(best)
         model = ordered(model, self._logits_of(model, X, means, problem), row_weights)
         logits = self._logits_of(model, X, means, problem)
-        labels = logits.argmax(axis=1)
-        self.n_clusters_ = report_clusters(
-            "GEMINI", labels, self._n_clusters, self._mode(), constraints
-        )
-        if count is not None and count.is_clear:
-            warn_of_other_clusters("GEMINI", labels[count.rows], count.labels)
-        self.labels_ = labels
-        drop_stale(self, _BY_MODEL)
-        published = _attributes(model, problem, means) | gamma
-        for name, value in (published | self._device_attribute(problem)).items():
-            setattr(self, name, value)
-        if self.model != "free":
-            self.temperature_ = temperature_of(
-                some_rows(logits), some_rows(row_weights)
-            )
-        self._units = units
         best = training.best
         first = best.history["loss"][0]
         has_gained = best.best_loss < first - self.tol * abs(first)
         # The last run, unless a callback ended the fit, is that of a hard partition.
         is_sharp = best is training.loops[-1] and len(training.loops) == n_starts
-        self.start_kept_ = starts.has_sharp and is_sharp and not has_gained
-        self.n_iter_ = training.best.n_iter
-        self.history_ = units.history(training.best.history)
+        attributes = _attributes(model, problem, means) | gamma
+        attributes |= self._device_attribute(problem)
+        attributes["_units"] = units
+        attributes["start_kept_"] = starts.has_sharp and is_sharp and not has_gained
+        self._publish(logits, attributes, problem, best)
+        if count is not None and count.is_clear:
+            warn_of_other_clusters("GEMINI", self.labels_[count.rows], count.labels)
         training.finish()
         return self
 
@@ -591,19 +579,23 @@ class GEMINI(BaseGEMINI):
         logits = module_logits(encoder, X, self._n_clusters)
         labels = logits.argmax(axis=1)
         order = order_by_size(labels, self._n_clusters, problem.row_weights)
-        labels = np.argsort(order)[labels]
-        self.n_clusters_ = report_clusters(
-            "GEMINI", labels, self._n_clusters, self._mode(), problem.constraints
-        )
-        self.labels_ = labels
-        drop_stale(self, _BY_MODEL)
-        for name, value in attributes(best, order).items():
-            setattr(self, name, value)
-        weights = some_rows(problem.row_weights)
-        self.temperature_ = temperature_of(some_rows(logits), weights)
-        self.n_iter_ = training.best.n_iter
-        self.history_ = problem.units.history(training.best.history)
+        self._publish(logits[:, order], attributes(best, order), problem, training.best)
         training.finish()
+
+    def _publish(self, logits, attributes, problem, loop):
+        """Assign the fitted attributes: those given, and those of logits (n, k)."""
+        self.labels_ = logits.argmax(axis=1)
+        self.n_clusters_ = report_clusters(
+            "GEMINI", self.labels_, self._n_clusters, self._mode(), problem.constraints
+        )
+        drop_stale(self, _BY_MODEL)
+        for name, value in attributes.items():
+            setattr(self, name, value)
+        if self.model != "free":
+            weights = some_rows(problem.row_weights)
+            self.temperature_ = temperature_of(some_rows(logits), weights)
+        self.n_iter_ = loop.n_iter
+        self.history_ = problem.units.history(loop.history)
 
     def _logits_of(self, model, X, means, problem):
         """Return the logits (n, k) of samples X as `predict` computes them."""

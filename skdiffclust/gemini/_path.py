@@ -213,10 +213,15 @@ class SparsePath:
         if n_features is not None:
             step = self._step_of_size(n_features)
         elif alpha is not None:
-            step = self._step_of_alpha(alpha)
+            step = np.searchsorted(self.alphas, alpha, side="right") - 1
         elif keep_threshold is not None:
             if self.keep_threshold is None:
-                raise ValueError(_DYNAMIC_MESSAGE.format(keep_threshold))
+                raise ValueError(
+                    "The 'keep_threshold' parameter must be None with dynamic=True, "
+                    "where values of the objective belong to different sets of "
+                    f"features and do not compare. Got {keep_threshold} instead. "
+                    "Choose by n_features or alpha."
+                )
             step = choose_step(self.objectives, self.n_features, keep_threshold)
         else:
             step = self.chosen
@@ -307,28 +312,12 @@ class SparsePath:
             return int(steps[0])
         return int(steps[np.argmax(self.objectives[steps])])
 
-    def _step_of_alpha(self, alpha):
-        """Return the last step with a penalty up to alpha."""
-        steps = np.flatnonzero(self.alphas <= alpha)
-        if not steps.size:
-            raise ValueError(
-                "The 'alpha' parameter of select must be at least 0. Got "
-                f"{alpha} instead. The first step has no penalty."
-            )
-        return int(steps[np.argmax(self.alphas[steps])])
-
 
 _SELECT = {
     "n_features": [Interval(Integral, None, None, closed="neither"), None],
-    "alpha": [Interval(Real, None, None, closed="neither"), None],
+    "alpha": [Interval(Real, 0, None, closed="left"), None],
     "keep_threshold": [Interval(Real, 0, 1, closed="right"), None],
 }
-
-_DYNAMIC_MESSAGE = (
-    "The 'keep_threshold' parameter must be None with dynamic=True, where values of "
-    "the objective belong to different sets of features and do not compare. Got {} "
-    "instead. Choose by n_features or alpha."
-)
 
 
 def choose_step(objectives, n_features, keep_threshold):

@@ -319,21 +319,16 @@ class GroupSolver:
 
     def _bring_in(self, chosen, point):
         """Add groups to the working set, a short proximal step away from zero."""
-        order = self._penalty.order
-        n_clusters = self._n_clusters
         starts = point.starts
-        lengths = np.add.reduceat(np.square(point.gradient[: starts[-1]]), starts[:-1])
-        lengths = np.sqrt(lengths)
+        gradient = point.gradient[: starts[-1]]
+        lengths = np.sqrt(np.add.reduceat(np.square(gradient), starts[:-1]))
         step = 1e-2 * np.sqrt(np.square(point.norms).sum()) / lengths[chosen].max()
         step = min(1.0, step)
-        proximal = self._penalty.prox_of_norms(step * lengths, step)
-        for group in chosen:
-            block = slice(starts[group], starts[group + 1])
-            columns = order[
-                starts[group] // n_clusters : starts[group + 1] // n_clusters
-            ]
-            entering = -point.gradient[block] * (proximal[group] / lengths[group])
-            self._weights[columns] = entering.reshape(-1, n_clusters)
+        factors = np.zeros_like(lengths)
+        factors[chosen] = self._penalty.prox_of_norms(step * lengths, step)[chosen]
+        factors[chosen] /= lengths[chosen]
+        entering = np.repeat(factors, np.diff(starts)) * gradient
+        self._weights[self._penalty.order] -= entering.reshape(-1, self._n_clusters)
         active = point.norms > 0
         active[chosen] = True
         self._begin(active)

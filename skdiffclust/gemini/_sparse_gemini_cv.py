@@ -1,6 +1,6 @@
 """SparseGEMINICV: the penalty chosen by the stability of clusters and of supports."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from numbers import Integral, Real
 
 import numpy as np
@@ -30,6 +30,7 @@ from skdiffclust._history import (
     keep_state_on_error,
     report_by_the_whole,
     warn_if_unfinished,
+    warn_of_convergence,
 )
 from skdiffclust.gemini._base import BaseGEMINI, positive, report_clusters
 from skdiffclust.gemini._objectives import OBJECTIVES
@@ -37,11 +38,11 @@ from skdiffclust.gemini._resume import check_seed
 from skdiffclust.gemini._sparse_gemini import SparseGEMINI
 from skdiffclust.gemini._sparse_rows import arrays_of_rows
 from skdiffclust.gemini._stability import (
+    LEAST_RATIO,
     cluster_stability,
     co_assignment_uncertainty,
     structure_of,
     support_stability,
-    warn_of_no_structure,
 )
 from skdiffclust.gemini._units import near_one
 
@@ -364,15 +365,16 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         )
         for number, loop in enumerate(training):
             if number == len(found):
-                found.append(next(outcomes))
-                judged += found[-1].loops
+                outcome, loops = next(outcomes)
+                found.append(outcome)
+                judged += loops
                 if store is not None:
-                    store.append(found[-1].to_record(), {"number": number})
+                    store.append(outcome, {"number": number})
             for _ in loop:
-                loop.record(-float(np.mean(found[number].objectives)), state=list)
+                loop.record(-found[number]["objectives"].mean(), state=list)
         while len(found) < 2:
             # A callback has ended the fit, but two are needed to be compared.
-            found.append(next(outcomes))
+            found.append(next(outcomes)[0])
 
         self._publish(path, alphas, found, row_weights)
         report_clusters(
@@ -491,15 +493,20 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         drop_stale(self, ["structure_"])
         if structure is None:
             return
-        self.structure_ = structure.to_dict()
-        if n_clusters > 1:
+        by_chance = structure.by_chance
+        self.structure_ = {"bimodality": structure.bimodality, "by_chance": by_chance}
+        if n_clusters > 1 and not structure.is_clear:
             step = np.searchsorted(self.alphas_, self.stable_alpha_)
-            warn_of_no_structure(
-                "SparseGEMINICV",
-                structure,
-                f"Where they are most stable, clusters of subsets of the samples agree "
-                f"by {self.cluster_stability_[step]:.2f} and features by "
-                f"{self.support_stability_[step]:.2f}. ",
+            warn_of_convergence(
+                "SparseGEMINICV sees no more structure than in a Gaussian: two modes "
+                f"fit better than one by a log-likelihood of {structure.bimodality:.1f}"
+                f", and by up to {by_chance.max():.1f} in {len(by_chance)} samples of "
+                "a Gaussian with the same covariance; skewness and tails explain "
+                f"{LEAST_RATIO:g}. Where they are most stable, clusters of subsets of "
+                f"the samples agree by {self.cluster_stability_[step]:.2f} and "
+                f"features by {self.support_stability_[step]:.2f}. Do not interpret "
+                "the clusters, unless something else supports them. Inspect "
+                "structure_, or add samples.",
             )
 
     def _grid(self, path):
@@ -524,8 +531,8 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
 
         The samples have weights (n,).
         """
-        labels = np.array([outcome.labels for outcome in outcomes])
-        supports = np.array([outcome.supports for outcome in outcomes])
+        labels = np.array([outcome["labels"] for outcome in outcomes])
+        supports = np.array([outcome["supports"] for outcome in outcomes])
         self.path_ = path
         self.alphas_ = alphas
         self.cluster_stability_ = cluster_stability(labels, weights)
@@ -580,9 +587,9 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         return present[chosen], rng.randint(2**31 - 1)
 
     def _open(self, checkpoint, resume, data, sparse, alphas):
-        """Return a Checkpoint, and the list of the Outcomes that it has.
+        """Return a Checkpoint, and the list of what `resample` has found for it.
 
-        None and no Outcomes without a checkpoint.
+        None and an empty list without a checkpoint.
         """
         if checkpoint is None:
             return None, []
@@ -603,7 +610,7 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
             state={"number": 0},
             n_values={"labels": sparse.n_clusters},
         )
-        return store, [Outcome(**arrays) for arrays in records[: self.n_resamples]]
+        return store, records[: self.n_resamples]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -648,21 +655,6 @@ class Data:
         return arrays | (vars(self.constraints) if self.constraints else {})
 
 
-@dataclass
-class Outcome:
-    """Results of the path of a subset at each penalty."""
-
-    labels: np.ndarray  # (a, n), of all samples
-    supports: np.ndarray  # (a, d)
-    objectives: np.ndarray  # (a,)
-    loops: list = field(default_factory=list)
-
-    def to_record(self):
-        """Return the arrays by name, for a checkpoint."""
-        names = "labels", "supports", "objectives"
-        return {name: getattr(self, name) for name in names}
-
-
 def _choose_number(numbers, count, structure):
     """Return the number of clusters that is chosen from a list of numbers, or "auto".
 
@@ -704,7 +696,11 @@ def choose_penalty(path, alphas, cluster_stability, support_stability, probabili
 
 
 def resample(sparse, data, rows, seed, alphas):
-    """Return the Outcome of the path of a SparseGEMINI on samples (m,) of Data."""
+    """Return what the path of a SparseGEMINI on samples `rows` (m,) of Data finds.
+
+    For penalties (a,), a dict of the labels (a, n) of all samples, the supports (a, d),
+    and the objectives (a,); and the loops that its convergence is judged by.
+    """
     # The penalties of the grid, and steps between them, from which features have time
     # to be dropped. After the last step of a path that ended early nothing changes.
     ratio = alphas[1] / alphas[0]
@@ -719,9 +715,11 @@ def resample(sparse, data, rows, seed, alphas):
     )
     steps = np.searchsorted(path.alphas, alphas * (1 + 1e-9), side="right") - 1
     labels = [path.select(alpha=path.alphas[i]).predict(data.X) for i in steps]
-    return Outcome(
-        np.array(labels), path.supports[steps], path.objectives[steps], loops
-    )
+    return {
+        "labels": np.array(labels),
+        "supports": path.supports[steps],
+        "objectives": path.objectives[steps],
+    }, loops
 
 
 def _quiet_path(sparse, data, rows=slice(None), **options):

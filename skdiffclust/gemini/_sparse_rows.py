@@ -24,7 +24,6 @@ class SparseRows:
     def __init__(self, matrix, means):
         self.matrix = matrix
         self.means = np.asarray(means, dtype=np.float64)
-        self._turned = None
 
     @property
     def shape(self):
@@ -69,12 +68,6 @@ class SparseRows:
         _, columns = key
         return SparseRows(self.matrix[:, columns], self.means[columns])
 
-    def turned(self):
-        """Return the transpose (d, n) of the matrix, computed once."""
-        if self._turned is None:
-            self._turned = self.matrix.T
-        return self._turned
-
     def toarray(self):
         """Return the centred rows as an array (n, d)."""
         dense = self.matrix.toarray() - self.means
@@ -90,7 +83,7 @@ class _Turned:
     def __matmul__(self, columns):
         """Return the product with (n, k) or (n,)."""
         rows = self._rows
-        product = rows.turned() @ columns
+        product = rows.matrix.T @ columns
         # A product with ones is faster than a sum over the first axis.
         total = np.ones(len(rows)) @ columns
         shift = np.multiply.outer(rows.means, total)

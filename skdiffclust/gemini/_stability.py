@@ -20,7 +20,7 @@ _N_COMPONENTS = 5
 _COUNTS = 2, 3, 4
 _N_RUNS = 2
 # Log-likelihood ratio up to which skewness and heavy tails explain two modes.
-_LEAST_RATIO = 5.0
+LEAST_RATIO = 5.0
 # Agreement of clusters with those that were counted below which a fit warns.
 _LEAST_AGREEMENT = 0.8
 
@@ -38,11 +38,7 @@ class Structure:
     @property
     def is_clear(self):
         """Whether it exceeds that of each reference, and what tails explain."""
-        return self.bimodality > max(self.by_chance.max(), _LEAST_RATIO)
-
-    def to_dict(self):
-        """Return the parts by name."""
-        return {"bimodality": self.bimodality, "by_chance": self.by_chance.copy()}
+        return self.bimodality > max(self.by_chance.max(), LEAST_RATIO)
 
 
 def structure_of(X, random_state):
@@ -111,19 +107,6 @@ def by_densest_quarter(X):
     shares = widths / (2 * 0.3186 * deviations)
     shares = np.where(shares > 0, np.maximum(shares, 0.2), 1.0)
     return X / (deviations * shares)
-
-
-def warn_of_no_structure(name, structure, more=""):
-    """Warn if Gaussians have as much structure; `more` is said about the result."""
-    if structure is not None and not structure.is_clear:
-        warn_of_convergence(
-            f"{name} sees no more structure than in a Gaussian: two modes fit better "
-            f"than one by a log-likelihood of {structure.bimodality:.1f}, and by up to "
-            f"{structure.by_chance.max():.1f} in {len(structure.by_chance)} samples of "
-            "a Gaussian with the same covariance; skewness and tails explain "
-            f"{_LEAST_RATIO:g}. {more}Do not interpret the clusters, unless something "
-            "else supports them. Inspect structure_, or add samples.",
-        )
 
 
 def warn_of_other_clusters(name, labels, counted):

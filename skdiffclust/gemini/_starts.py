@@ -68,11 +68,6 @@ def start_partitions(points, row_weights, n_clusters, random_state):
     return labels
 
 
-def order_of(points, random_state):
-    """Return an order of points (n, d) that is that of their values."""
-    return np.argsort(points @ random_state.normal(size=points.shape[1]))
-
-
 def voronoi(X, row_weights, labels, n_clusters):
     """Return weights (d, k) and biases (k,) of the cells around the means of clusters.
 
@@ -155,16 +150,6 @@ def labels_in(X, cells):
     """Return the labels (n,) of X (n, d) in cells of weights (d, k) and biases (k,)."""
     weights, biases = (array.astype(X.dtype, copy=False) for array in cells)
     return (X @ weights + biases).argmax(axis=1)
-
-
-def _first_best(candidates):
-    """Return the first of (value, weights, biases) whose value is the largest.
-
-    Cells of one partition differ, and their values by rounding alone.
-    """
-    largest = max(value for value, *_ in candidates)
-    lowest = largest - _EQUAL * abs(largest)
-    return next(cells for cells in candidates if cells[0] >= lowest)
 
 
 def _response(X, row_weights, labels, n_clusters, mode):
@@ -330,7 +315,8 @@ def rows_to_start(problem, n_clusters):
     present = np.count_nonzero(problem.row_weights)
     if problem.constraints is not None or present <= n_most:
         return None
-    order = order_of(problem.X, np.random.RandomState(0))
+    factors = np.random.RandomState(0).normal(size=problem.X.shape[1])
+    order = np.argsort(problem.X @ factors)
     order = order[problem.row_weights[order] > 0]
     places = np.linspace(0, present - 1, n_most).astype(np.int64)
     return np.sort(order[places])
@@ -373,7 +359,10 @@ def best_cells(problem, partitions, n_clusters, linear_mode):
         ]
     if not improved:
         return voronoi(X, row_weights, partitions[0], n_clusters)
-    return _first_best(improved)[1:]
+    # The first of the best: cells of one partition differ, their values by rounding.
+    largest = max(value for value, *_ in improved)
+    lowest = largest - _EQUAL * abs(largest)
+    return next(cells for value, *cells in improved if value >= lowest)
 
 
 def cells_of_all(problem, cells, n_clusters, linear_mode):

@@ -209,7 +209,9 @@ def test_every_step_can_be_selected(model, global_random_seed):
         path.select(alpha=1.0, n_features=2)
     with pytest.raises(ValueError, match="'n_features' parameter of select must be at"):
         path.select(n_features=0)
-    with pytest.raises(ValueError, match="'alpha' parameter of select must be at"):
+    with pytest.raises(
+        ValueError, match="'alpha' parameter of select must be a float in"
+    ):
         path.select(alpha=-1.0)
 
 
