@@ -420,7 +420,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             gamma = self._scaled_gamma(units, X.shape[1])
             relation = self._relation(rows, X, units, gamma)
         is_dense = isinstance(getattr(relation, "features", None), np.ndarray)
-        l2, inner_l2 = units.l2_of(self.l2)
+        l2, inner_l2 = units.l2_of(self.l2, X.dtype)
         return Problem(
             rows,
             row_weights,

@@ -94,18 +94,20 @@ class Units:
         """Divisor of a penalty on the norms of weights."""
         return self.objective * self.features
 
-    def l2_of(self, l2):
-        """Return the factors of the squares of input weights, and of other weights."""
-        if not l2:
-            return 0.0, 0.0
+    def l2_of(self, l2, dtype):
+        """Return the factors of the squares of input weights, and of other weights.
+
+        They multiply arrays of a dtype, whose gradients are squared.
+        """
         divisor = self.alpha * self.features
-        if not divisor:
+        largest = float(np.finfo(dtype).max) ** 0.5 / 100
+        if l2 > largest * divisor:
             raise ValueError(
                 "The 'l2' parameter must be 0 for samples whose standard deviation is "
                 f"{self.features:.3g}, where the penalty would exceed the objective by "
-                f"more than 1e300. Got {l2} instead. Rescale X."
+                f"more than {largest:.1g}. Got {l2} instead. Rescale X."
             )
-        return l2 / divisor, l2 / self.objective
+        return (l2 / divisor, l2 / self.objective) if l2 else (0.0, 0.0)
 
     def model(self, model):
         """Return the model of features in the unit of the user."""

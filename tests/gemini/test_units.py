@@ -125,7 +125,7 @@ def test_a_power_of_two_changes_no_bit_of_a_path(
 def test_l2_is_in_the_unit_of_each_layer():
     X = rows()
     units = Units(4.0, 4.0)
-    assert units.l2_of(1.0) == (1 / 64, 1 / 4)
+    assert units.l2_of(1.0, np.float64) == (1 / 64, 1 / 4)
     # A linear model has but one layer, whose l2 goes by the third power.
     gemini = GEMINI(2, l2=0.01, **FAST)
     scaled = quiet(clone(gemini).set_params(l2=0.01 * 4.0**3).fit, 4 * X)
@@ -227,3 +227,17 @@ def test_a_unit_that_underflows_or_is_zero():
     assert objective_of(small, X * 2.0**-490) > 0
     with pytest.raises(ValueError, match="The 'l2' parameter must be 0 .* Rescale X"):
         GEMINI(3, l2=0.1, **FAST).fit(X * 2.0**-490)
+
+
+@pytest.mark.parametrize(
+    ("objective", "degree", "scale"),
+    [("mmd", 3, 1e-12), ("mmd", 3, 1e-18), ("kl", 2, 1e-18)],
+)
+def test_l2_that_single_precision_cannot_hold_is_refused(objective, degree, scale):
+    X = (np.random.RandomState(0).normal(size=(60, 4)) * scale).astype(np.float32)
+    gemini = GEMINI(2, objective=objective, l2=0.1, **FAST)
+    with pytest.raises(ValueError, match="The 'l2' parameter must be 0 .* Rescale X"):
+        gemini.fit(X)
+    # In proportion to the objective, it can be held.
+    gemini.set_params(l2=1e-3 * scale**degree)
+    assert quiet(gemini.fit, X).n_clusters_ == 2
