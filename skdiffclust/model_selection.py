@@ -17,6 +17,7 @@ from sklearn.metrics import (
     davies_bouldin_score,
     silhouette_score,
 )
+from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_array, check_random_state
 
 from skdiffclust._compat import Interval, num_samples, safe_indexing, validate_params
@@ -26,12 +27,14 @@ __all__ = ["ClustererComparison", "compare_clusterers"]
 _FRACTION = 0.8  # of the samples in a resample
 _LEVEL = 0.1  # of the test for structure
 _TRIVIAL = 0.95  # a larger share of the samples in one cluster is no division
+_N_NEIGHBORS = 10
 _BY_CLUSTERER = (
     "labels",
     "fit_seconds",
     "stability",
     "null_stability",
-    "null_largest",
+    "consistency",
+    "null_consistency",
     "messages",
 )
 _SILHOUETTE = 2000  # samples that the silhouette is computed on, at most
@@ -57,12 +60,16 @@ class ClustererComparison:
         Processor time of that fit, compilation included.
     stability : dict of str to ndarray of shape (n_resamples,)
         Adjusted Rand index between the labels of that fit and of a fit to 80 % of its
-        samples, computed on these samples; 0 if one cluster contains more than 95 % of
-        them.
+        samples, computed on these samples; 0 if no cluster was found, or if one
+        contains more than 95 % of them.
     null_stability : dict of str to ndarray of shape (4 * n_resamples - 1,)
         The same on data without clusters, drawn anew for each value; see `reference`.
-    null_largest : dict of str to ndarray of shape (4 * n_resamples - 1,)
-        Share of the samples in the largest cluster of each of these partitions.
+    consistency : dict of str to float
+        Share of the ten nearest neighbours of the samples in clusters that are in the
+        same cluster [1]_. It is 1 without neighbours: if X is not numeric or has
+        missing values.
+    null_consistency : dict of str to ndarray of shape (4 * n_resamples - 1,)
+        The same on each of the data without clusters.
     reference : {"gaussian", "permuted columns"}
         How the data without clusters are generated: drawn from a Gaussian with the mean
         and the covariance of X or, if X is sparse, not numeric or has missing values,
@@ -83,6 +90,11 @@ class ClustererComparison:
     --------
     compare_clusterers : Compute a comparison.
     skdiffclust.plotting.ClustererComparisonDisplay : Draw a comparison.
+
+    References
+    ----------
+    .. [1] Ding, He. K-nearest-neighbor consistency in data clustering: incorporating
+       local information into global optimization. SAC 2004.
     """
 
     names: tuple
@@ -92,7 +104,8 @@ class ClustererComparison:
     fit_seconds: dict
     stability: dict
     null_stability: dict
-    null_largest: dict
+    consistency: dict
+    null_consistency: dict
     reference: str
     scores: dict
     agreement: np.ndarray
@@ -106,22 +119,19 @@ class ClustererComparison:
         Returns
         -------
         dict of str to float
-            P-value of a Monte Carlo test: (1 + number of stabilities on reference data
-            that reach the mean stability) / (1 + number of reference data sets). Of
-            partitions of equal stability, the one with the smaller largest cluster has
-            more structure: cutting off the same few outliers is perfectly stable.
+            P-value of a Monte Carlo test: (1 + number of values on reference data that
+            reach that of X) / (1 + number of reference data sets). The value is the
+            product of stability and consistency, since the halves of one long cluster
+            may be as stable as two clusters, but the border between them passes through
+            neighbours.
         """
         return {name: self._p_value(name) for name in self.names}
 
     def _p_value(self, name):
         """Return the p-value of a clusterer."""
-        stability = self.stability[name].mean()
-        labels = self.labels[name]
-        largest = _sizes(labels).max(initial=0) / len(labels)
-        null = self.null_stability[name]
-        is_as_even = self.null_largest[name] <= largest
-        n_reached = np.sum((null > stability) | (null == stability) & is_as_even)
-        return float((1 + n_reached) / (1 + len(null)))
+        value = self.stability[name].mean() * self.consistency[name]
+        null = self.null_stability[name] * self.null_consistency[name]
+        return float((1 + np.sum(null >= value)) / (1 + len(null)))
 
     @property
     def has_structure(self):
@@ -175,6 +185,7 @@ class ClustererComparison:
                 "seconds": self.fit_seconds[name],
                 "stability": self.stability[name].mean(),
                 "null_stability": self.null_stability[name].mean(),
+                "consistency": self.consistency[name],
                 "p_value": p_values[name],
                 **self.scores[name],
                 "note": "; ".join(notes),
@@ -242,10 +253,11 @@ def compare_clusterers(
     Each clusterer is fitted to the samples, at most `max_samples` of them, and to
     `n_resamples` random subsets of 80 %, which are the same for all clusterers. In
     addition, it is fitted to ``4 * n_resamples - 1`` sets of reference data without
-    clusters and to a subset of each. A partition that is reproduced on the subsets,
-    more reliably than on the reference data, reflects structure in the samples; a Monte
-    Carlo test at the level 0.1 decides. No clusterer is recommended, because a stable
-    partition is not necessarily the one of interest.
+    clusters and to a subset of each. A partition reflects structure in the samples if
+    it is reproduced on the subsets more reliably than on the reference data, or
+    separates fewer neighbours; a Monte Carlo test at the level 0.1 decides. No
+    clusterer is recommended, because a stable partition is not necessarily the one of
+    interest.
 
     Parameters
     ----------
@@ -447,7 +459,7 @@ def _run(estimator, X, chosen, n_resamples, n_jobs, subset_seed, null_seed):
         delayed(_of_reference)(estimator, part, numbers, rows, seed)
         for rows, seed in zip(cycle(subsets), seeds, strict=False)
     )
-    null_stability, null_largest = np.array(null).T
+    null_stability, null_consistency = np.array(null).T
     everywhere = labels
     if len(chosen) < n_samples:
         everywhere = np.full(n_samples, -1, dtype=np.int64)
@@ -459,7 +471,8 @@ def _run(estimator, X, chosen, n_resamples, n_jobs, subset_seed, null_seed):
         "fit_seconds": whole.seconds,
         "stability": np.array(stability),
         "null_stability": null_stability,
-        "null_largest": null_largest,
+        "consistency": _consistency(part, labels),
+        "null_consistency": null_consistency,
         "messages": whole.messages,
     }
 
@@ -467,16 +480,18 @@ def _run(estimator, X, chosen, n_resamples, n_jobs, subset_seed, null_seed):
 def _stability(estimator, X, labels, rows):
     """Compare the labels of X with those of a fit to some of its samples.
 
-    Zero where one cluster holds nearly everything, which is easily found again.
+    Zero where there is no cluster, or one holds nearly everything, which is easily
+    found again.
     """
-    if _sizes(labels).max(initial=0) > _TRIVIAL * len(labels):
+    sizes = _sizes(labels)
+    if not len(sizes) or sizes.max() > _TRIVIAL * len(labels):
         return 0.0
     refitted = _fit(estimator, safe_indexing(X, rows)).labels
     return adjusted_rand_score(labels[rows], refitted)
 
 
 def _of_reference(estimator, X, numbers, rows, seed):
-    """Return the stability and the share of the largest cluster on reference data.
+    """Return the stability and the consistency on reference data.
 
     `numbers` is X as numbers, or None.
     """
@@ -488,8 +503,22 @@ def _of_reference(estimator, X, numbers, rows, seed):
         if hasattr(X, "iloc"):
             reference = type(X)(reference, index=X.index, columns=X.columns)
     labels = _fit(estimator, reference).labels
-    largest = _sizes(labels).max(initial=0) / len(labels)
-    return _stability(estimator, reference, labels, rows), largest
+    stability = _stability(estimator, reference, labels, rows)
+    return stability, _consistency(reference, labels)
+
+
+def _consistency(X, labels):
+    """Return the share of nearest neighbours in the same cluster, 1 without them."""
+    rows = _as_rows(X)
+    clustered = labels >= 0
+    if rows is None or not clustered.any():
+        return 1.0
+    # Scaled, so that no square overflows or vanishes.
+    rows = rows / max(abs(rows).max(), np.finfo(np.float64).tiny)
+    n_neighbors = min(_N_NEIGHBORS, len(labels) - 1)
+    search = NearestNeighbors(n_neighbors=n_neighbors).fit(rows)
+    nearest = search.kneighbors(return_distance=False)
+    return float((labels[nearest] == labels[:, None])[clustered].mean())
 
 
 def _as_numbers(X):
@@ -500,6 +529,13 @@ def _as_numbers(X):
         return check_array(X, dtype=np.float64)
     except (ValueError, TypeError):  # columns of text, missing values
         return None
+
+
+def _as_rows(X):
+    """Return X as finite numbers, dense or sparse, or None."""
+    if sparse.issparse(X):
+        return X if np.isfinite(X.data).all() else None
+    return _as_numbers(X)
 
 
 def _gaussian(X, rng):
@@ -539,8 +575,7 @@ def _sizes(labels):
 
 def _scores(X, labels, order):
     """Return {name: {score: value}} of the samples that have a cluster."""
-    is_finite = sparse.issparse(X) and np.isfinite(X.data).all()
-    rows = X if is_finite else _as_numbers(X)
+    rows = _as_rows(X)
     return {name: _scores_of(rows, labels[name], order) for name in labels}
 
 

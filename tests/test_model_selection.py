@@ -131,10 +131,8 @@ def test_structure_is_more_stability_than_without(blobs, global_random_seed):
     assert found.has_structure == {"forest": True, "HDBSCAN": True}
     found = compare_clusterers(X, {"forest": SpanningForestClustering(3)}, **many)
     null = found.null_stability["forest"]
-    stability = found.stability["forest"].mean()
-    largest = np.bincount(found.labels["forest"]).max() / len(X)
-    is_tie = (null == stability) & (found.null_largest["forest"] <= largest)
-    n_reached = np.sum((null > stability) | is_tie)
+    value = found.stability["forest"].mean() * found.consistency["forest"]
+    n_reached = np.sum(null * found.null_consistency["forest"] >= value)
     assert found.p_values == {"forest": pytest.approx((1 + n_reached) / 40)}
     assert found.has_structure == {"forest": n_reached <= 3}
     assert abs(found.stability["forest"].mean() - null.mean()) < 0.4
@@ -143,6 +141,31 @@ def test_structure_is_more_stability_than_without(blobs, global_random_seed):
     assert single.stability["one"].max() == 0
     note = single.to_frame().loc["one", "note"]
     assert note == "no structure: as stable on one Gaussian (p = 1.00)"
+    noise = compare_clusterers(X, {"noise": HDBSCAN(149, copy=True)}, n_resamples=2)
+    assert noise.n_clusters == {"noise": 0}
+    assert noise.stability["noise"].max() == 0
+
+
+def test_two_clusters_are_more_than_the_halves_of_one(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    one, other = rng.normal(size=(2, 60, 4))
+    options = {"estimators": {"forest": SpanningForestClustering("auto")}}
+    options |= {"random_state": global_random_seed}
+    X = np.vstack([one, other + 8])
+    found = compare_clusterers(X, **options)
+    assert found.n_clusters == {"forest": 2}
+    assert found.has_structure == {"forest": True}
+    gaussian = 17 * rng.normal(size=(120, 1)) + np.vstack([one, other])
+    assert not compare_clusterers(gaussian, **options).has_structure["forest"]
+
+
+def test_consistency_is_the_share_of_neighbours_in_the_cluster(blobs):
+    X, _ = blobs
+    labels = compare_clusterers(X, [HDBSCAN(30, copy=True)], n_resamples=1)
+    found, labels = labels.consistency["HDBSCAN"], labels.labels["HDBSCAN"]
+    nearest = cdist(X, X).argsort(axis=1)[:, 1:11]
+    same = (labels[nearest] == labels[:, None])[labels >= 0]
+    assert 0 < found == pytest.approx(same.mean())
 
 
 def test_a_seed_makes_it_reproducible(blobs):
@@ -191,6 +214,8 @@ def test_text_columns_missing_values_and_sparse_rows(blobs):
     found = compare_clusterers(table, {"k-means": model}, random_state=0)
     assert found.reference == "permuted columns"
     assert np.isnan(found.scores["k-means"]["silhouette"])
+    assert found.consistency["k-means"] == 1
+    assert_array_equal(found.null_consistency["k-means"], 1)
     assert found.n_clusters == {"k-means": 3}
     rows = sparse.csr_array(np.maximum(X, 0))
     found = compare_clusterers(rows, [KMeans(3)], random_state=0)
