@@ -405,15 +405,19 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
         weights, kept = self._check_weights(sample_weight, X)
         everything = X
+        firsts = None
         if tree is None and not is_given:
-            kept = _in_order_of_ties(X, weights, kept)
+            kept, firsts = _in_order_of_ties(X, weights, kept)
         if kept is not None:
             X = X[kept][:, kept] if is_given else X[kept]
             constraints = None if constraints is None else restrict(constraints, kept)
         self._check_perturbations(constraints)
         task = FitTask.root(self, everything, y, 1 + self.n_perturbations)
         growth = task.subtask("tree")
-        lengths = lengths_of_matrix(X) if is_clean else lengths_of(X, self.metric)
+        if is_clean:
+            lengths = lengths_of_matrix(X)
+        else:
+            lengths = lengths_of(X, self.metric, firsts)
         lengths = self._raised(lengths)
         n_clusters = None if self.n_clusters == "auto" else self.n_clusters
         if n_clusters is not None:
@@ -1023,15 +1027,16 @@ def _with_leaves(tree, kept, leaves, nearest, distances):
 def _in_order_of_ties(X, weights, kept):
     """Return the samples of positive weight in the order by which ties are broken.
 
-    None where these are all samples in their own order.
+    None where these are all samples in their own order. And the first one, in that
+    order, that is equal to each, or None, see `order_of_ties`.
     """
     if issparse(X):
         if X.shape[0] * X.shape[1] > _LENGTHS_AT_ONCE:
-            return kept
+            return kept, None
         X = X.toarray()
     rows = np.arange(len(X)) if kept is None else kept
-    order = order_of_ties(X[rows], None if weights is None else weights[rows])
-    return kept if order is None else rows[order]
+    order, firsts = order_of_ties(X[rows], None if weights is None else weights[rows])
+    return (kept if order is None else rows[order]), firsts
 
 
 def _hold_samples(tree, weights):

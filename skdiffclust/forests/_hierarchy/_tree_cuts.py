@@ -23,6 +23,7 @@ than those on both sides of it, `_is_clear`. Neither changes scores.
 """
 
 import heapq
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -50,9 +51,7 @@ _SPARSER = 3.0
 _LEAST_FACTOR = 1.25
 
 
-def cut(
-    tree, n_cuts, *, sizes=None, weights=None, min_size=1, smallest=1, may_cut=None
-):
+def cut(tree, n_cuts, *, sizes=None, weights=None, min_size=1, smallest=1):
     """Choose edges to cut: the longest, or by their length and the sizes of the parts.
 
     Parameters
@@ -69,8 +68,6 @@ def cut(
         A cut leaves at least this weight on both sides. Where no edge qualifies any
         more and cuts are still wanted, it is halved, down to `smallest`.
     smallest : float, default=1
-    may_cut : ndarray of shape (n_samples - 1,), bool, default=None
-        Which edges may be cut; None takes those of the tree.
 
     Returns
     -------
@@ -89,17 +86,16 @@ def cut(
     worst, for trees that are peeled from one end. O(n) memory. The longest edges
     without a minimum size are read off in O(n).
     """
-    may_cut = tree.may_cut if may_cut is None else may_cut
     if sizes is None and min_size <= 1:
-        positions = np.flatnonzero(may_cut)[:n_cuts]
+        positions = np.flatnonzero(tree.may_cut)[:n_cuts]
         return positions, tree.lengths[positions], 1
     n_samples = len(tree.edges) + 1
-    n_cuts = min(n_cuts, np.count_nonzero(may_cut))
+    n_cuts = min(n_cuts, np.count_nonzero(tree.may_cut))
     if n_cuts < 1:
         return np.empty(0, dtype=np.int64), np.empty(0), min_size
     preorder, counts, edges = rooted(tree.edges)
     power = 0.0 if sizes is None else SIZE_POWER
-    lengths = np.where(may_cut, tree.lengths, -np.inf)
+    lengths = np.where(tree.may_cut, tree.lengths, -np.inf)
     values = _Values(
         edges,
         np.append(lengths, -np.inf)[edges],
@@ -378,11 +374,10 @@ def cut_beyond(tree, threshold, *, weights=None, min_size=1):
     """Return which edges (n - 1,) are cut: those at least as long as `threshold`."""
     longer = tree.may_cut & (tree.lengths >= threshold)
     positions, _, _ = cut(
-        tree,
+        replace(tree, may_cut=longer),
         np.count_nonzero(longer),
         weights=weights,
         min_size=min_size,
         smallest=min_size,
-        may_cut=longer,
     )
     return mask(positions, tree)

@@ -1,8 +1,5 @@
 """Constants of the hash that numba and torch share, and the seed it starts from."""
 
-import threading
-from numbers import Integral
-
 import numpy as np
 from sklearn.utils import check_random_state
 
@@ -17,26 +14,8 @@ FIRST = np.uint32(0x21F0AAAD)
 SECOND = np.uint32(0xD35A2D97)
 
 
-class _Reused(threading.local):
-    """A RandomState per thread that is reseeded: ten times faster than a new one.
-
-    It gives the same stream as a new one; so does its source of bits, faster again.
-    """
-
-    def __init__(self):
-        self.bits = np.random.MT19937()
-        self.generator = np.random.RandomState(self.bits)
-
-
-_REUSED = _Reused()
-
-
 def draw_seed(random_state):
     """Draw the 64-bit seed of a stream of noise from a `random_state`, as uint64."""
-    if isinstance(random_state, Integral):
-        _REUSED.generator.seed(random_state)
-        low, high = _REUSED.bits.random_raw(2)
-    else:
-        generator = check_random_state(random_state)
-        low, high = generator.randint(0, 2**32, size=2, dtype=np.uint64)
+    generator = check_random_state(random_state)
+    low, high = generator.randint(0, 2**32, size=2, dtype=np.uint64)
     return np.uint64(low | (high << np.uint64(32)))

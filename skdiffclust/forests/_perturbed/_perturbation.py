@@ -123,9 +123,9 @@ def perturbed_forest(
     perturbations, or in O(n_edges) for a sparse similarity. The noise is a function of
     (seed, draw, i, j), so that the result does not depend on the number of threads, and
     free and constrained forests of the same seed share their noise. It is computed with
-    32 bits and is therefore bounded: ``|z| < 6.34`` for normal noise. Edges that cannot
-    enter a forest under such noise are dropped beforehand, which does not change the
-    result.
+    32 bits and is therefore bounded: ``|z| < 6.34`` for normal noise. Without
+    constraints, edges that cannot enter a forest under such noise are dropped
+    beforehand, which does not change the result.
 
     Unlike in the code published with the paper, the noise is symmetric. With n × n
     noise of which only one triangle is used, the value would not be F_ε. Constrained

@@ -1,13 +1,10 @@
 """The edges of a similarity as a row-major list, which the kernels run on."""
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
-
-# Triangles of batches up to this size are kept between calls: 1 MB each at most.
-_CACHED_ROWS = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +37,6 @@ class Relation:
         indptr = np.searchsorted(kept, self.indptr)
         columns = self.columns[kept]
         ends = tuple(end[kept] for end in self.ends)
-        freeze(indptr, columns, *ends)
         weights = self.weights[kept]
         return Relation(self.n_samples, weights, indptr, columns, ends, self.similarity)
 
@@ -75,7 +71,6 @@ def relation_of(similarity):
         indptr = upper.indptr.astype(np.int64)
         columns = upper.indices.astype(np.int32)
         weights = upper.data.astype(np.float64, copy=False)
-        freeze(indptr, columns, heads)
         return Relation(n, weights, indptr, columns, (heads, columns), similarity)
     indptr, columns, heads = triangle(n)
     weights = similarity[heads, columns]
@@ -83,23 +78,7 @@ def relation_of(similarity):
 
 
 def triangle(n):
-    """Return indptr (n + 1,), columns and heads of all pairs of n rows; read only."""
-    return (_cached_triangle if n <= _CACHED_ROWS else _new_triangle)(n)
-
-
-def _new_triangle(n):
-    """Make what `triangle` returns."""
+    """Return indptr (n + 1,), columns and heads of all pairs of n rows."""
     heads, columns = (ends.astype(np.int32) for ends in np.triu_indices(n, 1))
     indptr = np.concatenate([[0], np.cumsum(np.arange(n - 1, -1, -1))])
-    arrays = indptr.astype(np.int64), columns, heads
-    freeze(*arrays)
-    return arrays
-
-
-def freeze(*arrays):
-    """Make arrays read-only: kernels are compiled once more for those that are not."""
-    for array in arrays:
-        array.flags.writeable = False
-
-
-_cached_triangle = lru_cache(maxsize=8)(_new_triangle)
+    return indptr.astype(np.int64), columns, heads

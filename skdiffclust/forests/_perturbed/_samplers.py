@@ -103,10 +103,13 @@ class FreeSampler:
 
     def __init__(self, relation, n_clusters, noise):
         from skdiffclust.forests._perturbed._heaviest_forest import cuts_of
+        from skdiffclust.forests._perturbed._noise import noise_range
 
         n = relation.n_samples
         lowest = _lowest_accepted(relation, n_clusters)
-        floor = _floor(relation, lowest, noise)
+        # All edges of the forest without noise are above it in a noisy copy.
+        low, high = noise_range(noise.kind)
+        floor = lowest - noise.scale * (high - low) - 1e-12 * relation.largest
         self.kept = np.flatnonzero(relation.weights >= floor)
         self.relation = kept = relation.restricted(self.kept)
         self.noise = noise
@@ -126,18 +129,6 @@ class FreeSampler:
             kept.weights, draws, last - first, kept.ends, self.n_edges, self.cuts
         )
         return Samples(self.kept[forests].astype(np.int32), labels, totals)
-
-
-def _floor(relation, lowest, noise):
-    """Return the weight below which no edge is in a forest of a noisy copy.
-
-    In it, all edges of the forest without noise, the lightest of which is `lowest`, are
-    above this.
-    """
-    from skdiffclust.forests._perturbed._noise import noise_range
-
-    low, high = noise_range(noise.kind)
-    return lowest - noise.scale * (high - low) - 1e-12 * relation.largest
 
 
 def _lowest_accepted(relation, n_clusters):
@@ -194,30 +185,11 @@ class ConstrainedSampler:
             (classes, True, linked_lists(constraints.cannot, n_groups)),
             (problem.colours, False, linked_lists(constraints.cannot[:0], n_groups)),
         )
-        ends = tuple(problem.groups[end] for end in relation.ends)
-        is_open = ends[0] != ends[1]
-        is_open &= np.minimum(classes[ends[0]], classes[ends[1]]) < 0
-        is_linked = len(constraints.cannot) > 0
-        if not is_linked:
-            is_open &= relation.weights >= self._floor(ends)
-        self.kept = np.flatnonzero(is_open)
-        self.ends = tuple(end[self.kept] for end in ends)
+        self.ends = tuple(problem.groups[end] for end in relation.ends)
         # After a short first chunk, most of the other edges join trees with classes.
-        self.cuts = cuts_of(relation.weights[self.kept], 2.0 * n)
-        per_pair = _SECONDS_LINKED if is_linked else _SECONDS_LABELLED
+        self.cuts = cuts_of(relation.weights, 2.0 * n)
+        per_pair = _SECONDS_LINKED if len(constraints.cannot) else _SECONDS_LABELLED
         self.seconds = per_pair * n * (n + 60)
-
-    def _floor(self, ends):
-        """Return the weight below which no edge is taken in a noisy copy."""
-        from skdiffclust.forests._perturbed._heaviest_forest import cuts_of, workspace
-        from skdiffclust.forests._perturbed._sampling import join
-
-        weights = self.relation.weights
-        n_clusters = self.problem.n_clusters
-        work = workspace(len(weights), self.relation.n_samples)
-        cuts = cuts_of(weights, 2.0 * self.relation.n_samples)
-        *_, lowest = join(weights, ends, self.rules[0], n_clusters, cuts, work)
-        return _floor(self.relation, lowest, self.noise)
 
     def sample(self, first, last):
         """Return forests, components and weights of some samples."""
@@ -229,7 +201,7 @@ class ConstrainedSampler:
                 self.relation.weights,
                 self.noise.draws(self.relation, first),
                 last - first,
-                (self.kept, *self.ends),
+                self.ends,
                 self.rules,
                 self.problem,
                 new_search(self.problem),

@@ -52,25 +52,23 @@ def heaviest_forests(weights, draws, n_samples, ends, n_edges, cuts):
 
 
 @compiled(nogil=True)
-def constrained_forests(weights, draws, n_samples, kept, rules, problem, search, cuts):
+def constrained_forests(weights, draws, n_samples, ends, rules, problem, search, cuts):
     """Find constrained forests of noisy copies of the weights (m,) of all pairs.
 
     By Kruskal's algorithm without the edges that would join two classes or the sides of
-    a conflict, then by moves. draws are those of `draw_sample`, kept the positions of
-    the edges that may be needed and the groups that they join. rules are classes
-    (n_groups,), whether each is a single group, and conflicts, as of `linked_lists`;
-    the second ones are for samples in which the algorithm ends with too many components
-    under the first. problem is a ConstrainedProblem, search a Search for it. Returns
-    what `heaviest_forests` does.
+    a conflict, then by moves. draws are those of `draw_sample`, ends (heads, tails) the
+    groups that edges join. rules are classes (n_groups,), whether each is a single
+    group, and conflicts, as of `linked_lists`; the second ones are for samples in which
+    the algorithm ends with too many components under the first. problem is a
+    ConstrainedProblem, search a Search for it. Returns what `heaviest_forests` does.
     """
     groups = problem.groups
     n = len(groups)
     n_edges = n - problem.n_clusters
-    places, heads, tails = kept
     noisy = np.empty((n, n + _PADDING))
-    kept_values = np.empty(len(places))
+    values = np.empty(len(weights))
     noise_work = noise_workspace(n, len(weights))
-    work = workspace(len(places), n)
+    work = workspace(len(weights), n)
     component = np.empty(n, dtype=np.int64)
     forests = np.empty((n_samples, n_edges), dtype=np.int32)
     labels = np.empty((n_samples, n), dtype=np.int64)
@@ -80,19 +78,13 @@ def constrained_forests(weights, draws, n_samples, kept, rules, problem, search,
         e = 0
         for i in range(n):
             for j in range(i + 1, n):
-                value = weights[e] + scale * noise_work[-1][e]
-                noisy[i, j] = value
-                noisy[j, i] = value
+                values[e] = weights[e] + scale * noise_work[-1][e]
+                noisy[i, j] = values[e]
+                noisy[j, i] = values[e]
                 e += 1
-        for c in range(len(places)):
-            kept_values[c] = weights[places[c]] + scale * noise_work[-1][places[c]]
-        numbers, n_found, _ = join(
-            kept_values, (heads, tails), rules[0], problem.n_clusters, cuts, work
-        )
+        numbers, n_found = join(values, ends, rules[0], problem.n_clusters, cuts, work)
         if n_found > problem.n_clusters:
-            numbers, _, _ = join(
-                kept_values, (heads, tails), rules[1], problem.n_clusters, cuts, work
-            )
+            numbers, _ = join(values, ends, rules[1], problem.n_clusters, cuts, work)
         for i in range(n):
             component[i] = numbers[groups[i]]
         improve(noisy, component, problem, search)
@@ -110,11 +102,11 @@ def constrained_forests(weights, draws, n_samples, kept, rules, problem, search,
 
 @compiled(nogil=True)
 def join(values, ends, rules, n_clusters, cuts, work):
-    """Return the component (n_groups,) of each group, their number, the lightest edge.
+    """Return the component (n_groups,) of each group, and their number.
 
     By the heaviest edges that rules allow, down to `n_clusters` components or until no
     edge is left. As in `heaviest_forest`, the edges between two cuts are sorted at a
-    time. The value of the lightest edge that is taken is inf if there is none.
+    time.
     """
     classes, is_class, (who, following, first, last, counts) = rules
     keys, chunk, starts, placed, order, _, _, root, _ = work
@@ -127,7 +119,6 @@ def join(values, ends, rules, n_clusters, cuts, work):
     edges = ends[0], ends[1], values, everyone
     missing = n_groups - n_clusters
     above = np.inf
-    lowest = np.inf
     for cut in cuts:
         if missing == 0:
             break
@@ -141,8 +132,5 @@ def join(values, ends, rules, n_clusters, cuts, work):
             sort_chunk(keys, chunk, n_chunk, (starts, placed, order))
             taken = take(order[:n_chunk], edges, trees, lists, missing)
             missing -= len(taken)
-            if len(taken):
-                lowest = values[taken[-1]]
         above = cut
-    numbers, n_found = number_components(parents)
-    return numbers, n_found, lowest
+    return number_components(parents)

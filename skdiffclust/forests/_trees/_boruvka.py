@@ -151,14 +151,14 @@ class RaisedNeighbors(NamedTuple):
     core: np.ndarray
 
 
-def raised_neighbors(points, min_samples, n_threads, norm=2):
+def raised_neighbors(points, min_samples, n_threads, norm=2, firsts=None):
     """Find the core lengths of the rows of `points` (n, d), and what a tree needs.
 
     The core length is that to the `min_samples`-th nearest row, itself counted. Returns
     them (n,) and the `RaisedNeighbors`; None if lengths are not Euclidean and boxes
-    rule out little.
+    rule out little. `firsts` (n,) are those of `first_equal`, if they are known.
     """
-    firsts = first_equal(points)
+    firsts = first_equal(points) if firsts is None else firsts
     counts = np.bincount(firsts, minlength=len(points))
     kept = np.flatnonzero(counts)
     if len(kept) < len(points):

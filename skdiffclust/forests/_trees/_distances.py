@@ -45,6 +45,8 @@ class Lengths:
     norm : int
         2 for squared Euclidean lengths, 1 for sums of absolute differences and 0 for
         the largest of them.
+    firsts : ndarray (n,) or None
+        The first row that is equal to each row of `points`, if that is known.
     between : callable (rows, others) -> (len(rows), len(others)) float64, or None
         Lengths of the edges between two sets of rows; None for a sparse graph.
     core : ndarray (n,) or None
@@ -59,6 +61,7 @@ class Lengths:
     finish: Callable
     points: np.ndarray | None = None
     norm: int = 2
+    firsts: np.ndarray | None = None
     matrix: np.ndarray | None = None
     graph: csr_array | None = None
     core: np.ndarray | None = None
@@ -81,6 +84,7 @@ class Lengths:
             n_samples=len(rows),
             row=lambda i, others: self.row(rows[i], rows[others]),
             points=None if self.points is None else self.points[rows],
+            firsts=None,
             matrix=None if self.matrix is None else self.matrix[np.ix_(rows, rows)],
             graph=None if self.graph is None else self.graph[rows][:, rows],
             core=None if self.core is None else self.core[rows],
@@ -89,11 +93,12 @@ class Lengths:
         )
 
 
-def lengths_of(X, metric):
+def lengths_of(X, metric, firsts=None):
     """Lengths between rows of X, or between rows whose distances X gives.
 
     X is finite: points, sparse ones by `SPARSE_METRICS`, or, with
-    metric="precomputed", a dense or sparse matrix that is checked here.
+    metric="precomputed", a dense or sparse matrix that is checked here. `firsts` (n,)
+    are the first rows of X that are equal to each, if they are known.
     """
     if metric == "precomputed":
         distances = check_precomputed(X)
@@ -103,10 +108,10 @@ def lengths_of(X, metric):
     refuse_overflow([X.astype(np.float64, copy=False)])
     if isinstance(metric, str) and metric in ("euclidean", "l2", "sqeuclidean"):
         refuse_underflow(X)
-    return lengths_of_points(X, metric)
+    return lengths_of_points(X, metric, firsts)
 
 
-def lengths_of_points(X, metric):
+def lengths_of_points(X, metric, firsts=None):
     """Lengths between rows of X: squared where the metric is Euclidean, O(n d) memory.
 
     Sums run over features in order, without the Gram identity, so that an offset
@@ -119,6 +124,8 @@ def lengths_of_points(X, metric):
         form = EUCLIDEAN_FORMS[metric]
         points = np.ascontiguousarray(form.prepare(X), dtype=np.float64)
         finish = form.finish
+        if form.prepare is not np.asarray:
+            firsts = None  # of other points
 
         def between(rows, others):
             return cdist(points[rows], points[others], "sqeuclidean")
@@ -144,6 +151,7 @@ def lengths_of_points(X, metric):
         finish,
         points=points,
         norm=norm,
+        firsts=firsts,
         between=between,
     )
 
@@ -227,7 +235,9 @@ def _core_lengths(lengths, min_samples, n_jobs):
         )
 
         n_threads = effective_n_threads(n_jobs)
-        found = raised_neighbors(lengths.points, min_samples, n_threads, lengths.norm)
+        found = raised_neighbors(
+            lengths.points, min_samples, n_threads, lengths.norm, lengths.firsts
+        )
         if found is not None:
             return found[0], partial(raised_boruvka, found[1])
     everyone = np.arange(lengths.n_samples)

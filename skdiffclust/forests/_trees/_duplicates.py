@@ -8,7 +8,7 @@ from skdiffclust.forests._trees._kruskal import kruskal
 from skdiffclust.forests._trees._union_find import number_components
 
 
-def join_duplicates(points, nodes):
+def join_duplicates(points, nodes, firsts=None):
     """Join equal rows of `points` (n, d) by the edges of length 0 of the tree.
 
     In the total order (length, i, j) these are the edges from the first of equal rows
@@ -17,9 +17,10 @@ def join_duplicates(points, nodes):
 
     Returns those edges (m, 2), the rows (k,) that are first of their kind, ascending,
     and their vertices (k,), ids 0 up, where rows with the same id in `nodes` (n,) and
-    those that the edges join are one vertex. O(n d + n log n).
+    those that the edges join are one vertex. `firsts` (n,) are those of `first_equal`,
+    if they are known. O(n d + n log n).
     """
-    firsts = first_equal(points)
+    firsts = first_equal(points) if firsts is None else firsts
     everyone = np.arange(len(points))
     duplicates = np.flatnonzero(firsts != everyone)
     if not len(duplicates):

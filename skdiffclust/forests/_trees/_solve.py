@@ -126,7 +126,7 @@ def _by_boruvka(lengths, vertices, n_jobs):
     from skdiffclust.forests._trees._duplicates import join_duplicates
 
     points = lengths.points
-    duplicates, kept, vertices_kept = join_duplicates(points, vertices)
+    duplicates, kept, vertices_kept = join_duplicates(points, vertices, lengths.firsts)
     if len(kept) < len(points):
         points = points[kept]
     found = boruvka(points, vertices_kept, effective_n_threads(n_jobs), lengths.norm)

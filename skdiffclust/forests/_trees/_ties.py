@@ -21,38 +21,44 @@ _SHARE_WITHOUT_TIES = 0.95
 
 
 def order_of_ties(points, weights=None):
-    """Return an order (n,) of samples by which ties are broken, None if there are few.
+    """Return an order (n,) of samples by which ties are broken, and equal samples.
 
     Samples of `points` (n, d), with positive weights (n,), that have the smallest mean
     distance to their ten nearest come first, so that clusters are joined inside before
     they are joined to each other. Where these distances are equal, too, features are
-    compared. So the order is the same however the samples are ordered. None, too, for
-    more than 5000 distinct samples. O(m² d) time for m of them, less in few dimensions.
+    compared. So the order is the same however the samples are ordered. It is None if
+    there are few ties, or more than 5000 distinct samples. The second array (n,) is as
+    of `first_equal` after the samples are put in that order; None if features tell that
+    few are equal. O(m² d) time for m distinct samples, less in few dimensions.
     """
     # One feature is mostly enough to tell that few samples are equally far apart, or
     # that too many are distinct.
     some = points[: 2 * _MOST_DISTINCT]
     most = _SHARE_WITHOUT_TIES * len(some)
     if any(len(np.unique(feature)) > most for feature in some.T[:_N_PROBES]):
-        return None
+        return None, None
     firsts = first_equal(points)
     kept = np.flatnonzero(firsts == np.arange(len(points)))
     if not _N_NEIGHBORS < len(kept) <= _MOST_DISTINCT:
-        return None
+        return None, firsts
     # From here on, nothing depends on the order of the samples.
     kept = kept[np.lexsort(points[kept].T)]
     distinct = points[kept]
     probes = distinct[:: max(1, len(kept) // _N_PROBES)]
     n_different = [len(np.unique(line)) for line in cdist(probes, distinct)]
     if np.mean(n_different) > _SHARE_WITHOUT_TIES * len(kept):
-        return None
+        return None, firsts
     place = np.empty(len(points), dtype=np.int64)
     place[kept] = np.arange(len(kept))
     place = place[firsts]
     means = _mean_distances(distinct, np.bincount(place, weights))
     rank = np.empty(len(kept), dtype=np.int64)
     rank[np.argsort(means, kind="stable")] = np.arange(len(kept))
-    return np.argsort(rank[place], kind="stable")
+    ranks = rank[place]
+    counts = np.bincount(ranks)
+    # Equal samples follow each other.
+    firsts = np.repeat(np.cumsum(counts) - counts, counts)
+    return np.argsort(ranks, kind="stable"), firsts
 
 
 def _mean_distances(distinct, weights):

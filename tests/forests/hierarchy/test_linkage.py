@@ -91,9 +91,14 @@ def test_infinite_edges_are_cut_whatever_they_part():
     assert kept == 2
 
 
+@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("seed", range(5))
-def test_linkage_matrix_is_that_of_scipy(seed, global_random_seed):
+def test_linkage_matrix_is_that_of_scipy(
+    seed, compiled, cold, monkeypatch, global_random_seed
+):
     seed += 1000 * global_random_seed
+    if compiled:
+        monkeypatch.setattr(_compilation_threshold, "SMALL", 0)
     rng = np.random.default_rng(seed)
     D = np.triu(rng.random((40, 40)), 1)
     D += D.T
