@@ -39,7 +39,7 @@ def order_of_ties(points, weights=None):
         return None, None
     firsts = first_equal(points)
     kept = np.flatnonzero(firsts == np.arange(len(points)))
-    if not _N_NEIGHBORS < len(kept) <= _MOST_DISTINCT:
+    if len(kept) > _MOST_DISTINCT:
         return None, firsts
     # From here on, nothing depends on the order of the samples.
     kept = kept[np.lexsort(points[kept].T)]
@@ -62,13 +62,14 @@ def order_of_ties(points, weights=None):
 
 
 def _mean_distances(distinct, weights):
-    """Return the mean distance (m,) of each row (m, d) to the ten nearest.
+    """Return the mean distance (m,) of each row (m, d) to the ten nearest, or all.
 
     A row is one of its own nearest, and one of weight two, of (m,), counts twice.
     """
     from sklearn.neighbors import NearestNeighbors
 
-    search = NearestNeighbors(n_neighbors=_N_NEIGHBORS).fit(distinct)
+    n_neighbors = min(_N_NEIGHBORS, len(distinct))
+    search = NearestNeighbors(n_neighbors=n_neighbors).fit(distinct)
     distances, nearest = search.kneighbors(distinct)
     sizes = weights[nearest]
     before = np.cumsum(sizes, axis=1) - sizes

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import SpanningForestClustering
 from skdiffclust._duplicates import first_equal
@@ -33,3 +34,16 @@ def test_equal_samples_are_looked_for_once(min_samples, monkeypatch):
     # Unit vectors may be equal where samples are not.
     with pytest.raises(AssertionError):
         SpanningForestClustering(5, metric="cosine").fit(X + 1)
+
+
+@pytest.mark.parametrize("cut_rule", ["size_weighted", "longest"])
+@pytest.mark.parametrize("n_features", [1, 3])
+def test_few_distinct_samples_in_any_order(n_features, cut_rule, global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    for _ in range(10):
+        distinct = rng.integers(-2, 3, (8, n_features)).astype(np.float64)
+        X = distinct[rng.integers(0, 8, 40)]
+        forest = SpanningForestClustering(2, cut_rule=cut_rule).fit(X)
+        order = rng.permutation(len(X))
+        labels = SpanningForestClustering(2, cut_rule=cut_rule).fit_predict(X[order])
+        assert adjusted_rand_score(labels, forest.labels_[order]) == 1
