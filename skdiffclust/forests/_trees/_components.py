@@ -1,4 +1,4 @@
-"""Components of a forest of many samples, by union-find."""
+"""Components and merges of a forest of many samples, by union-find."""
 
 import numpy as np
 
@@ -34,3 +34,17 @@ def join_edges(edges, parents, sizes):
         other = find(parents, edges[e, 1])
         if one != other:
             union(parents, sizes, one, other)
+
+
+@compiled(nogil=True)
+def write_merges(edges, parents, sizes, linkage):
+    """Write the two nodes that each edge joins, and the size of the new one."""
+    nodes = np.arange(len(parents))
+    for t in range(len(edges)):
+        one = find(parents, edges[-1 - t, 0])
+        other = find(parents, edges[-1 - t, 1])
+        linkage[t, 0] = nodes[one]
+        linkage[t, 1] = nodes[other]
+        root = union(parents, sizes, one, other)
+        nodes[root] = len(parents) + t
+        linkage[t, 3] = sizes[root]
