@@ -66,8 +66,8 @@ class ClustererComparison:
         The same on data without clusters, drawn anew for each value; see `reference`.
     consistency : dict of str to float
         Share of the ten nearest neighbours of the samples in clusters that are in the
-        same cluster [1]_. It is 1 without neighbours: if X is not numeric or has
-        missing values.
+        same cluster [1]_. It is 1 if there is no cluster, and if X is not numeric or
+        has missing values.
     null_consistency : dict of str to ndarray of shape (4 * n_resamples - 1,)
         The same on each of the data without clusters.
     reference : {"gaussian", "permuted columns"}

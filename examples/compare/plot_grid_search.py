@@ -72,9 +72,9 @@ logs = monitor.get_logs().data
 epochs = [row["silhouette"] for row in logs if row["task_name"] == "epoch"]
 
 # %%
-# Above, the mean silhouette of the held-out samples: clusters get worse with a small β,
-# which makes memories attract samples that are far, with few features, and with few
-# neighbours. Below, that of the samples in training.
+# Above, the mean silhouette of the held-out samples. Clusters are worse if β is so
+# small that memories attract distant samples, if few features are selected, and if
+# samples have few neighbours. Below, the silhouette of the training samples by epoch.
 
 results = search.cv_results_
 fig, axes = plt.subplot_mosaic("01;23;44", figsize=(6, 6), layout="constrained")

@@ -668,7 +668,7 @@ def _choose_number(numbers, count, structure):
         count.warn_if_unclear("SparseGEMINICV")
     if numbers == "auto":
         return count.best
-    several = [each for each in numbers if each > 1]
+    several = [each for each in numbers if each > 1] or numbers
     return max([n for n in several if n <= count.best], default=min(several))
 
 

@@ -451,6 +451,7 @@ def test_one_gaussian_has_no_clear_number():
     assert_array_equal(one.uncertainty_, 0)
     clear = search([1, 2, 3], mode="ovo", **SMALL).fit(three_clusters())
     assert clear.n_clusters_ == 3
+    assert search([1, 1], **SMALL).fit(three_clusters()).n_clusters_ == 1
 
 
 def test_no_number_is_chosen_by_distances():
