@@ -26,6 +26,7 @@ __all__ = ["ClustererComparison", "compare_clusterers"]
 
 _FRACTION = 0.8  # of the samples in a resample
 _LEVEL = 0.1  # of the test for structure
+_LEAST_REFERENCES = 9  # data sets; with fewer, no p-value is as low as the level
 _TRIVIAL = 0.95  # a larger share of the samples in one cluster is no division
 _N_NEIGHBORS = 10
 _BY_CLUSTERER = (
@@ -62,13 +63,14 @@ class ClustererComparison:
         Adjusted Rand index between the labels of that fit and of a fit to 80 % of its
         samples, computed on these samples; 0 if no cluster was found, or if one
         contains more than 95 % of them.
-    null_stability : dict of str to ndarray of shape (4 * n_resamples - 1,)
+    null_stability : dict of str to ndarray of shape (n_references,)
         The same on data without clusters, drawn anew for each value; see `reference`.
+        There are ``4 * n_resamples - 1`` of them, but at least nine.
     consistency : dict of str to float
         Share of the ten nearest neighbours of the samples in clusters that are in the
         same cluster [1]_. It is 1 if there is no cluster, and if X is not numeric or
         has missing values.
-    null_consistency : dict of str to ndarray of shape (4 * n_resamples - 1,)
+    null_consistency : dict of str to ndarray of shape (n_references,)
         The same on each of the data without clusters.
     reference : {"gaussian", "permuted columns"}
         How the data without clusters are generated: drawn from a Gaussian with the mean
@@ -253,7 +255,7 @@ def compare_clusterers(
     Each clusterer is fitted to the samples, at most `max_samples` of them, and to
     `n_resamples` random subsets of 80 %, which are the same for all clusterers. In
     addition, it is fitted to ``4 * n_resamples - 1`` sets of reference data without
-    clusters and to a subset of each. A partition reflects structure in the samples if
+    clusters, at least nine, and to a subset of each. A partition reflects structure in the samples if
     it is reproduced on the subsets more reliably than on the reference data, or
     separates fewer neighbours; a Monte Carlo test at the level 0.1 decides. No
     clusterer is recommended, because a stable partition is not necessarily the one of
@@ -292,8 +294,8 @@ def compare_clusterers(
 
     Notes
     -----
-    Each clusterer is fitted ``9 * n_resamples - 1`` times. Warnings are collected for
-    the whole process while the fits are running.
+    Each clusterer is fitted 44 times by default. Warnings are collected for the whole
+    process while the fits are running.
 
     Where possible, the reference data are drawn from a Gaussian with the mean and the
     covariance of X rather than obtained by permuting columns. Permuted columns have no
@@ -431,11 +433,6 @@ def _fit(estimator, X):
     return _Fit(model, labels.astype(np.int64), seconds, messages)
 
 
-def _n_references(n_resamples):
-    """Return the number of reference data sets."""
-    return 4 * n_resamples - 1
-
-
 def _run(estimator, X, chosen, n_resamples, n_jobs, subset_seed, null_seed):
     """Fit a clusterer to the chosen samples, to subsets, and to reference data.
 
@@ -446,7 +443,7 @@ def _run(estimator, X, chosen, n_resamples, n_jobs, subset_seed, null_seed):
     rng = np.random.RandomState(subset_seed)
     size = max(2, round(_FRACTION * len(chosen)))
     subsets = [np.sort(rng.permutation(len(chosen))[:size]) for _ in range(n_resamples)]
-    n_null = _n_references(n_resamples)
+    n_null = max(_LEAST_REFERENCES, 4 * n_resamples - 1)
     seeds = np.random.RandomState(null_seed).randint(2**31 - 1, size=n_null)
     numbers = _as_numbers(part)
     whole = _fit(estimator, part)

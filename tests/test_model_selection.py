@@ -71,9 +71,9 @@ def test_the_stability_is_that_of_subsets_drawn_alike(blobs):
 
     clusterers = {"a": Recorder(2, random_state=0), "b": Recorder(3, random_state=0)}
     found = compare_clusterers(X, clusterers, n_resamples=2, random_state=0)
-    # Of each: the whole, the subsets, and seven reference data with a subset each.
+    # Of each: the whole, the subsets, and nine reference data with a subset each.
     half = len(rows) // 2
-    assert half == 1 + 2 + 14
+    assert half == 1 + 2 + 18
     for i in (1, 2):
         assert_array_equal(rows[i], rows[half + i])
         labels = KMeans(2, random_state=0).fit_predict(rows[i])
@@ -157,6 +157,12 @@ def test_two_clusters_are_more_than_the_halves_of_one(global_random_seed):
     assert found.has_structure == {"forest": True}
     gaussian = 17 * rng.normal(size=(120, 1)) + np.vstack([one, other])
     assert not compare_clusterers(gaussian, **options).has_structure["forest"]
+
+
+def test_structure_can_be_found_with_one_subset(blobs):
+    found = compare_clusterers(blobs[0], [SpanningForestClustering(3)], n_resamples=1)
+    assert found.p_values == {"SpanningForestClustering": pytest.approx(0.1)}
+    assert found.has_structure == {"SpanningForestClustering": True}
 
 
 def test_consistency_is_the_share_of_neighbours_in_the_cluster(blobs):
