@@ -5,11 +5,6 @@ All of it is loaded by ``import sklearn.cluster`` anyway, so this module costs n
 that ``sklearn.callback.with_callbacks`` is not needed.
 """
 
-from functools import wraps as _wraps
-from inspect import signature as _signature
-
-from sklearn import config_context as _config_context
-from sklearn import get_config as _get_config
 from sklearn.base import _fit_context as fit_context
 from sklearn.callback import CallbackSupportMixin
 from sklearn.cluster._hierarchical_fast import single_linkage_label
@@ -22,9 +17,9 @@ from sklearn.utils._param_validation import (
     HasMethods,
     StrOptions,
     validate_parameter_constraints,
+    validate_params,
 )
 from sklearn.utils._param_validation import Interval as _Interval
-from sklearn.utils._param_validation import make_constraint as _make_constraint
 from sklearn.utils.metaestimators import available_if as _available_if
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
@@ -88,47 +83,5 @@ def method_available_if(check, name):
     def decorate(cls):
         setattr(cls, name, _available_if(check)(getattr(cls, name)))
         return cls
-
-    return decorate
-
-
-def _satisfies_one(rules, value):
-    """Return whether a value satisfies one of the rules of a parameter."""
-    for rule in rules:
-        if rule.is_satisfied_by(value):
-            return True
-    return False
-
-
-def validate_params(constraints, *, prefer_skip_nested_validation):
-    """`validate_params` of scikit-learn, for functions that are called in loops.
-
-    That takes 0.1 ms per call. Here the rules are constructed once. Use
-    ``prefer_skip_nested_validation=False`` where estimators of the user are fitted.
-    """
-    rules = {
-        name: [_make_constraint(rule) for rule in allowed]
-        for name, allowed in constraints.items()
-        if allowed != "no_validation"
-    }
-
-    def decorate(function):
-        names = tuple(_signature(function).parameters)
-
-        @_wraps(function)
-        def checked(*args, **kwargs):
-            if not _get_config()["skip_parameter_validation"]:
-                # Loops, because Ctrl-C is lost where a generator is left early.
-                for name, value in [*zip(names, args, strict=False), *kwargs.items()]:
-                    if name in rules and not _satisfies_one(rules[name], value):
-                        validate_parameter_constraints(
-                            constraints, {name: value}, function.__qualname__
-                        )
-            if not prefer_skip_nested_validation:
-                return function(*args, **kwargs)
-            with _config_context(skip_parameter_validation=True):
-                return function(*args, **kwargs)
-
-        return checked
 
     return decorate
