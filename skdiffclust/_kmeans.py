@@ -86,8 +86,8 @@ def _spread_rows(Z, squares, weight, order, shares):
     """
     n_init, n_clusters, n_trials = shares.shape
     n_rows = Z.shape[0]
-    chosen = np.empty((n_init, n_clusters), dtype=np.int64)
-    far = np.ones((n_init, n_rows))  # squared distances to the nearest chosen row
+    seeds = np.empty((n_init, n_clusters), dtype=np.int64)
+    far = np.ones((n_init, n_rows))  # squared distances to the nearest seed
     for c in range(n_clusters):
         rows = np.empty((n_init, n_trials if c else 1), dtype=np.int64)
         _draw(far, weight, order, shares[:, c], rows)
@@ -96,8 +96,8 @@ def _spread_rows(Z, squares, weight, order, shares):
         products = Z[rows.ravel()] @ Z.T
         if sparse.issparse(products):
             products = products.toarray()
-        _keep_best(products, squares, weight, rows, far, chosen[:, c])
-    return chosen
+        _keep_best(products, squares, weight, rows, far, seeds[:, c])
+    return seeds
 
 
 @_kernel
@@ -129,7 +129,7 @@ def _draw(far, weight, order, shares, rows):
 
 
 @_kernel
-def _keep_best(products, squares, weight, rows, far, chosen):
+def _keep_best(products, squares, weight, rows, far, seeds):
     """Write which of rows (r, t) leave the smallest distances far (r, m), and those.
 
     From products (r * t, m) of these rows and all, and squared lengths (m,).
@@ -148,7 +148,7 @@ def _keep_best(products, squares, weight, rows, far, chosen):
             if cost < lowest:
                 lowest = cost
                 best = t
-        chosen[r] = rows[r, best]
+        seeds[r] = rows[r, best]
         line = products[r * n_trials + best]
         length = squares[rows[r, best]]
         for i in range(far.shape[1]):

@@ -142,34 +142,34 @@ def count_clusters(Z, weight, random_state, *, least=2, most=None):
     X = principal_components(X, max(n_components, _LEAST_COMPONENTS), weight)
     start = min(n_samples, max(least, min(_MOST_CLUSTERS, int(np.sqrt(n_samples)))))
     most = start if most is None else most
-    found = [
+    path = [
         each
         for each in _merging_path(X, weight, start, random_state)
         if least <= len(each.centers) <= most
     ]
-    if not found:
+    if not path:
         empty = np.empty(0)
         labels = np.zeros(n_samples, dtype=np.int64)
         numbers = empty.astype(int)
         return ClusterCount(1, numbers, empty, empty, empty, labels, rows, "")
-    separation = np.array([each.separation(X, weight) for each in found])
-    score = np.array([each.score(X, weight) for each in found])
-    numbers = np.array([len(each.centers) for each in found])
-    at = len(found) - 1
+    separation = np.array([each.separation(X, weight) for each in path])
+    score = np.array([each.score(X, weight) for each in path])
+    numbers = np.array([len(each.centers) for each in path])
+    at = len(path) - 1
     if separation.max() > _SEPARATED:
         at = int(np.argmax(separation > _SEPARATED))
-    stability = np.full(len(found), np.nan)
-    doubt = _finding(found[at], separation[at])
+    stability = np.full(len(path), np.nan)
+    doubt = _finding(path[at], separation[at])
     if doubt:
         stable = _stability(X, weight, start, random_state)
         stability = np.array([stable.get(number, np.nan) for number in numbers])
         product = stability * score
-        fewer = zip(found[at:], separation[at:], strict=True)
+        fewer = zip(path[at:], separation[at:], strict=True)
         clear = at + int(np.argmax([not _finding(*each) for each in fewer]))
         if product[at] < _AS_HIGH * product[clear]:
             at = clear
         at -= _last_peak(product[at::-1])
-    finding = _finding(found[at], separation[at]) or _finding_beyond(numbers, score, at)
+    finding = _finding(path[at], separation[at]) or _finding_beyond(numbers, score, at)
     finding = finding or doubt
     order = slice(None, None, -1)
     return ClusterCount(
@@ -178,7 +178,7 @@ def count_clusters(Z, weight, random_state, *, least=2, most=None):
         separation[order],
         score[order],
         stability[order],
-        found[at].labels,
+        path[at].labels,
         rows,
         finding,
     )
@@ -345,11 +345,11 @@ class _Clusters:
         values /= self.sizes * (1 + np.sqrt(n_axes / self.sizes)) ** 2
         n_others = len(values) - 1
         others = (values.sum() - values) / n_others
-        found = np.divide(values, others, out=np.ones_like(values), where=others > 0)
+        ratios = np.divide(values, others, out=np.ones_like(values), where=others > 0)
         inverse = 1 / self.sizes
         deviation = np.sqrt(2 * inverse + 2 * (inverse.sum() - inverse) / n_others**2)
-        found[found < np.exp(2 * deviation)] = 1.0
-        return float(found.max())
+        ratios[ratios < np.exp(2 * deviation)] = 1.0
+        return float(ratios.max())
 
     def merged(self):
         """Return centres (k - 1, d): two are merged by Ward's rule."""
@@ -431,11 +431,11 @@ def bimodality(rows, weight):
     rows = rows - (rows @ weight / weight.sum())[:, None]
     deviations = np.sqrt(np.square(rows) @ weight / weight.sum())
     varies = deviations > 0
-    found = np.full(len(rows), -np.inf)
+    gains = np.full(len(rows), -np.inf)
     if varies.any():
         rows = rows[varies] / deviations[varies, None]
-        found[varies] = _fit_of_two(rows, weight) - _fit_of_one(rows, weight)
-    return found
+        gains[varies] = _fit_of_two(rows, weight) - _fit_of_one(rows, weight)
+    return gains
 
 
 def _fit_of_two(rows, weight):

@@ -101,8 +101,8 @@ def refuse_silent_conversion(X, *, name="X"):
     if values.dtype.kind not in "OcUSMm":
         return
     numbered = enumerate(values.flat)
-    found = ((i, value) for i, value in numbered if isinstance(value, _NOT_NUMBERS))
-    place, entry = next(found, (None, None))
+    refused = ((i, value) for i, value in numbered if isinstance(value, _NOT_NUMBERS))
+    place, entry = next(refused, (None, None))
     if place is None:
         return
     what = _describe_entry(X, values, place)

@@ -255,9 +255,9 @@ def compare_clusterers(
     Each clusterer is fitted to the samples, at most `max_samples` of them, and to
     `n_resamples` random subsets of 80 %, which are the same for all clusterers. In
     addition, it is fitted to ``4 * n_resamples - 1`` sets of reference data without
-    clusters, at least nine, and to a subset of each. A partition reflects structure in the samples if
-    it is reproduced on the subsets more reliably than on the reference data, or
-    separates fewer neighbours; a Monte Carlo test at the level 0.1 decides. No
+    clusters, at least nine, and to a subset of each. A partition reflects structure in
+    the samples if it is reproduced on the subsets more reliably than on the reference
+    data, or separates fewer neighbours; a Monte Carlo test at the level 0.1 decides. No
     clusterer is recommended, because a stable partition is not necessarily the one of
     interest.
 
