@@ -6,7 +6,11 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
-from sklearn.metrics.pairwise import pairwise_distances, pairwise_kernels
+from sklearn.metrics.pairwise import (
+    PAIRWISE_BOOLEAN_FUNCTIONS,
+    pairwise_distances,
+    pairwise_kernels,
+)
 from sklearn.utils import check_array
 
 from skdiffclust._compat import PAIRWISE_METRICS
@@ -322,6 +326,11 @@ def block_distances(X, T, metric, params):
         T = form.prepare(T)
         refuse_overflow([X, T], np.float64)
         return form.finish(cdist(X, T, "sqeuclidean"))
+    if isinstance(metric, str) and metric in PAIRWISE_BOOLEAN_FUNCTIONS:
+        # Values other than 0 and 1 get the warning of scikit-learn.
+        if np.isin(X, [0, 1]).all() and np.isin(T, [0, 1]).all():
+            X = X.astype(bool)
+            T = T.astype(bool)
     function = _of_two_rows(metric, "metric") if callable(metric) else metric
     distances = pairwise_distances(X, T, metric=function, **params)
     distances = np.array(distances, dtype=np.float64)

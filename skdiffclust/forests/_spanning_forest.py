@@ -363,9 +363,10 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative sizes of the samples: a weight of 2 is a sample repeated. They
-            count in the size-weighted rule and in `min_cluster_size`, not in
-            `min_samples`. Samples of weight zero take no part: they get the label of
-            the nearest other sample, and in `edges_` they are its leaves.
+            count in the size-weighted rule, in "auto" and in `min_cluster_size`, not in
+            `min_samples`. Divide weights of sum 1 by their mean: together they would
+            count as one sample. Samples of weight zero take no part: they get the label
+            of the nearest other sample, and in `edges_` they are its leaves.
         partial_labels : array-like of shape (n_samples,), default=None
             Integers, or strings in an object array: samples with the same label
             share a cluster, samples with different ones do not; -1 where unknown.
@@ -837,10 +838,16 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             raise ValueError(
                 "The 'sample_weight' parameter of SpanningForestClustering.fit must "
                 f"have a sum of {_LEAST_WEIGHT:g} to {_MOST_WEIGHT:g}. Got "
-                f"{total:g} instead. Multiply the weights by a constant: only "
-                "min_cluster_size depends on their unit."
+                f"{total:g} instead. Multiply the weights by a constant, such that "
+                "a single sample has a weight of about 1."
             )
         kept = np.flatnonzero(weights)
+        if total < 2 <= len(kept):
+            warn(
+                f"The sample_weight of {len(kept)} samples sums to {total:g}, so they "
+                "count as less than two samples: too few for a cluster. Divide the "
+                "weights by their mean.",
+            )
         if len(kept) == len(weights):
             return weights, None
         if issparse(X) and self.metric == "precomputed":
@@ -896,10 +903,9 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         if n_found < n_clusters:
             warn(
                 f"SpanningForestClustering found {n_found} clusters instead of "
-                f"{n_clusters}: the samples have no more than {n_found} distinct "
-                "values of positive weight, and equal samples always share a cluster. "
-                "Use "
-                "fewer clusters.",
+                f"{n_clusters}: samples that are equal or linked share a cluster, and "
+                f"so do those with the same label, which leaves {n_found} groups of "
+                "positive weight. Use fewer clusters.",
                 ConvergenceWarning,
             )
         elif kept < wanted:

@@ -11,7 +11,11 @@ from scipy.spatial.distance import cdist, pdist, squareform
 from sklearn.base import clone
 from sklearn.cluster import DBSCAN, AgglomerativeClustering
 from sklearn.datasets import load_digits, make_blobs, make_moons
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import (
+    ConvergenceWarning,
+    DataConversionWarning,
+    NotFittedError,
+)
 from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import SpanningForestClustering
@@ -450,6 +454,27 @@ def test_weights_that_cannot_be():
     graph = csr_array(np.array([[0, 1.0, 2], [1, 0, 3], [2, 3, 0]]))
     with pytest.raises(ValueError, match="positive for a sparse graph"):
         SpanningForestClustering(metric="precomputed").fit(graph, None, [1, 0, 1])
+
+
+def test_weights_of_less_than_two_samples_are_a_warning():
+    X = np.arange(6.0)[:, None]
+    with pytest.warns(UserWarning, match="sums to 1, .* Divide the weights"):
+        SpanningForestClustering().fit(X, sample_weight=np.full(6, 1 / 6))
+
+
+def test_groups_that_links_leave_are_counted_in_the_warning():
+    X = [[0.0], [0.0], [1.0], [2.0]]
+    with pytest.warns(ConvergenceWarning, match="linked .* leaves 2 groups"):
+        model = SpanningForestClustering(3).fit(X, must_link=[[1, 2]])
+    assert model.labels_.tolist() == [0, 0, 0, 1]
+
+
+def test_boolean_samples_need_no_conversion():
+    X = np.array([[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 1, 1], [0, 1, 1, 1]], dtype=bool)
+    model = SpanningForestClustering(2, metric="jaccard").fit(X)
+    assert model.labels_.tolist() == model.predict(X).tolist() == [0, 0, 1, 1]
+    with pytest.warns(DataConversionWarning, match="boolean for metric jaccard"):
+        model.fit(2.0 * X)
 
 
 def test_constraints_of_weightless_samples_do_not_count():

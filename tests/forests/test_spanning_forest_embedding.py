@@ -586,12 +586,12 @@ def test_the_embedding_has_a_unit_root_mean_square(encoder, similarity):
 
 
 @pytest.mark.few_epochs
-def test_a_huge_unit_does_not_change_the_embedding(global_random_seed):
+@pytest.mark.parametrize("unit", [2.0**300, 2.0**-300])
+def test_the_unit_does_not_change_the_embedding(unit, global_random_seed):
     y = np.arange(60) % 3
     X = np.random.default_rng(global_random_seed).normal(size=(60, 4)) + 3 * y[:, None]
     model = SpanningForestEmbedding(3, max_iter=2, random_state=0)
     expected = model.fit(X, half_labelled(y)).transform(X)
-    unit = 2.0**300
     found = model.fit(unit * X, half_labelled(y)).transform(unit * X)
     np.testing.assert_allclose(found, expected, atol=1e-10)
 

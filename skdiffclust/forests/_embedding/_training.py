@@ -114,7 +114,12 @@ class EncoderTrainer:
             relation, constraints, n_clusters, noise
         )
         gradient = vjp(relation.spread(by_edges)).astype(embedding.dtype)
-        return loss, self.encoder.backward(gradient, inputs)
+        gradients = self.encoder.backward(gradient, inputs)
+        if self.settings.similarity == "sqeuclidean":
+            # Distances do not depend on the last biases. Rounding would move them, and
+            # if the unit of X is tiny, by more than all samples differ.
+            gradients[-1][:] = 0.0
+        return loss, gradients
 
     def checkpoint(self, folder, data, *, resume):
         """Return the LoopCheckpoint in a folder, for data that are a dict of arrays."""
