@@ -56,6 +56,9 @@ from skdiffclust.memories._scaling import by_blocks, dense, scaling_of
 # Inverse temperature times total variance, when it is "auto": see the user guide.
 _CONCENTRATION = 60.0
 _WORTH_A_GPU = 1e10
+# Later samples of a stream, relative to those before or to the half-life, after which
+# the completion of missing entries is fitted again.
+_SHARE_LATER = 0.2
 _COMPLETING = 2000  # largest number of samples kept to complete missing entries
 
 
@@ -361,7 +364,8 @@ class ClAM(
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
         check_constraints(self, constraints)
         random_state = check_random_state(self.random_state)
-        X = self._learn_missing(X, random_state)
+        self._learn_missing(X, random_state)
+        X = self._fill(X)
         if self.metric == "cosine":
             refuse_zero_rows(X)
         training = Training(
@@ -400,7 +404,9 @@ class ClAM(
         all samples seen so far, drawn at random, are kept in the estimator, and each
         call trains on these, so that a stream may be sorted by cluster. Set `half_life`
         for a stream that drifts, so that early samples are forgotten. A pickled
-        estimator contains these samples.
+        estimator contains these samples. Missing entries are completed among them; how
+        is determined again whenever a fifth more samples, or a fifth of `half_life`,
+        have been seen.
 
         Parameters
         ----------
@@ -426,18 +432,25 @@ class ClAM(
         check_half_life(self)
         if first:
             random_state = check_random_state(self.random_state)
-            X = self._learn_missing(X, random_state)
             past = None
-            self.n_clusters_curve_ = None
-            scaling = self._scaling_of(X, weight)
+            n_learned = 0
         else:
-            scaling, random_state, past = self._stream
-            X = self._fill(X)
+            scaling, random_state, past, n_learned = self._stream
+        past = Reservoir.extended(past, X, weight, random_state, self.half_life)
+        n_later = past.n_seen - n_learned
+        is_due = n_later >= _SHARE_LATER * min(n_learned, self.half_life or n_learned)
+        if is_due or self._completer is None:
+            self._learn_missing(past.rows, random_state)
+            n_learned = past.n_seen
+        rows = self._fill(past.rows)
+        X = self._fill(X)
         if self.metric == "cosine":
             refuse_zero_rows(X)
+        if first:
+            self.n_clusters_curve_ = None
+            scaling = self._scaling_of(X, weight)
         centers = None if first else self.cluster_centers_
-        past = Reservoir.extended(past, X, weight, random_state, self.half_life)
-        run = self._start(past.rows, past.weight, scaling, random_state, centers)
+        run = self._start(rows, past.weight, scaling, random_state, centers)
         if not first:
             run.continue_stream(self.n_iter_)
         loop = EpochLoop(
@@ -449,8 +462,8 @@ class ClAM(
         run.iterate(loop, self._attributes)
         restart, loss = run.choose(loop.best_state)
         found = self._attributes(scaling.inverse_temperature, *run.pick(restart))
-        self._publish(X, weight, found, reorder=first, counted=past.rows)
-        self._stream = scaling, random_state, past
+        self._publish(X, weight, found, reorder=first, counted=rows)
+        self._stream = scaling, random_state, past, n_learned
         self._record(run, loss, loop.history)
         return self
 
@@ -511,7 +524,7 @@ class ClAM(
         )
 
     def _learn_missing(self, X, random_state):
-        """Fit the completion of missing entries; return training samples filled."""
+        """Fit the completion of missing entries among training samples."""
         self._completer = None
         self._is_empty = np.zeros(X.shape[1], dtype=bool)
         if not sparse.issparse(X) and np.isnan(X).any():
@@ -530,7 +543,6 @@ class ClAM(
                 linear_correction="auto",
                 random_state=random_state,
             )
-        return self._fill(X)
 
     def _scaling_of(self, X, weight):
         """Return the units of training for these samples."""

@@ -8,6 +8,7 @@ import pytest
 from sklearn.datasets import load_iris, make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import KNNImputer, SimpleImputer
+from sklearn.metrics import adjusted_rand_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -500,6 +501,28 @@ def test_streams_with_gaps_and_pipelines(global_random_seed):
     for labels in (stream.predict(shown), direct.labels_, pipeline[-1].labels_):
         purity = [np.bincount(y[labels == label]).max() for label in range(3)]
         assert sum(purity) >= 0.9 * 300
+
+
+@pytest.mark.parametrize("half_life", [None, 300])
+def test_a_sorted_stream_with_gaps(half_life, global_random_seed):
+    # Later clusters are unlike the first batch, in which a feature has no values.
+    rng = np.random.RandomState(global_random_seed)
+    centers = 10 * rng.normal(size=(6, 12))
+    X, y = make_blobs(600, 12, centers=centers, random_state=global_random_seed)
+    order = np.argsort(y, kind="stable")
+    X, y = X[order], y[order]
+    shown = with_gaps(X, 0.2, global_random_seed)
+    shown[:100, 5] = np.nan
+    options = {"half_life": half_life, "random_state": global_random_seed}
+    stream = ClAM(6, **options)
+    for start in range(0, 600, 100):
+        stream.partial_fit(shown[start : start + 100])
+    whole = ClAM(6, **options).fit(shown)
+    error, of_whole = (
+        np.square(model.complete(shown) - X).mean() for model in (stream, whole)
+    )
+    assert error < 1.3 * of_whole
+    assert adjusted_rand_score(y, stream.predict(shown)) > 0.95
 
 
 def test_a_feature_without_values_is_left_out(global_random_seed):
