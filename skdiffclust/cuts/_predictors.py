@@ -119,6 +119,11 @@ class GraphPredictor:
         if divisors is None:
             divisors = np.ones(len(labels))
         self.sizes = divisors @ self.members
+        # Links to equal samples, which may be separated, lead to the first of them.
+        equal = samples.groups
+        totals = np.zeros((int(equal.max()) + 1, n_clusters))
+        np.add.at(totals, equal, self.members)
+        self.members = (totals / np.bincount(equal)[:, None])[equal]
 
     def labels(self, X):
         """Return the labels (m,) of samples X (m, d), or of weights X (m, n).

@@ -120,6 +120,19 @@ def test_an_encoder_keeps_the_labels_of_linked_samples(encoder, global_random_se
     assert (np.diff(model.cluster_sizes_) <= 0).all()
 
 
+@pytest.mark.parametrize("affinity", ["ranked_neighbors", "nearest_neighbors", "rbf"])
+def test_new_samples_are_linked_to_all_equal_ones(affinity, global_random_seed):
+    # One of three equal samples, which comes first, is in the other cluster.
+    rng = np.random.RandomState(global_random_seed)
+    X = rng.normal(size=(15, 2))
+    far = X + [50.0, 0.0]
+    y = np.repeat([1, 0, 0, 1], 15)
+    model = GraphCutClustering(2, affinity=affinity, random_state=global_random_seed)
+    model.fit(np.concatenate([X, X, X, far]), partial_labels=y)
+    labels = model.predict(np.concatenate([X, far]) + 1e-3)
+    np.testing.assert_array_equal(labels, model.labels_[[15] * 15 + [45] * 15])
+
+
 def test_equal_rows_part_where_links_ask_for_it():
     equal = np.array([0, 0, 1, 2, 2, 3])
     constraints = as_constraints(6, must_link=[[1, 2]], cannot_link=[[3, 4], [0, 5]])
