@@ -168,7 +168,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         return softmax(logits / logits.dtype.type(getattr(self, "temperature_", 1.0)))
 
     @available_if(has_features)
-    def score(self, X, y=None, *, affinity=None):
+    def score(self, X, y=None, sample_weight=None, *, affinity=None):
         """Compute the simplified silhouette of the predicted clusters of X.
 
         The mean of (b - a) / max(a, b), where a is the distance of a sample to the mean
@@ -185,6 +185,8 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             Samples.
         y : None
             Ignored, present for API consistency.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples in the means of clusters and in that of the samples.
         affinity : array-like of shape (n_samples, n_samples), default=None
             Kernel or distances between these samples. Required if `fit` was called
             with an affinity.
@@ -207,6 +209,9 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             )
         labels = self._logits(X).argmax(axis=1)
         X = self._validate(X, reset=False)
+        weights = check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
         relation = self._check_affinity(affinity, X)
         points = centered(X, self.means_)
         is_kernel = OBJECTIVES[self.objective].relation == "kernel"
@@ -217,7 +222,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             relation = Matrix(-np.square(relation.matrix) / 2)
         if relation is not None:
             points = relation.coordinates()
-        return silhouette_of_means(points, labels)
+        return silhouette_of_means(points, labels, weights)
 
     def _logits(self, X):
         """Return the logits (n, k) of samples X."""

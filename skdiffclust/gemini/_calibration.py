@@ -20,13 +20,18 @@ _LEAST_VARIANCE = 1e-6  # within clusters, where the whole has a variance of one
 _SAME = 1e-12  # share of the largest variance of logits that is rounding
 
 
-def some_rows(array):
-    """Return every m-th row of an array (n, ...), 500 to 1000 of many."""
-    return array[:: max(1, len(array) // _MOST_SAMPLES)]
+def some_rows(row_weights):
+    """Return rows (m,) of weights (n,) above 0, at most 500, at random but the same."""
+    rows = np.flatnonzero(row_weights)
+    if len(rows) <= _MOST_SAMPLES:
+        return rows
+    # Rows at equal distances could all be of one cluster.
+    chosen = np.random.RandomState(0).choice(rows, _MOST_SAMPLES, replace=False)
+    return np.sort(chosen)
 
 
 def temperature_of(logits, weights):
-    """Return the temperature of logits (n, k) of samples with weights (n,).
+    """Return the temperature of logits (n, k) of samples with weights (n,) above 0.
 
     Softmax of the logits divided by it is closest, in cross entropy, to the
     probabilities of a mixture of normal distributions with one covariance matrix. The
@@ -37,7 +42,7 @@ def temperature_of(logits, weights):
     logits = logits - logits.mean(axis=1, keepdims=True, dtype=np.float64)
     weights = weights / weights.sum(dtype=np.float64)
     labels = logits.argmax(axis=1)
-    if np.unique(labels[weights > 0]).size < 2:
+    if np.unique(labels).size < 2:
         return 1.0
     size = np.abs(logits).max()
     logits /= size

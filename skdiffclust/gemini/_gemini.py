@@ -534,7 +534,8 @@ class GEMINI(BaseGEMINI):
             setattr(self, name, value)
         drop_stale(self, ["start_kept_"])
         logits = logits_of_rows(model, X, means)
-        self.temperature_ = temperature_of(some_rows(logits), some_rows(row_weights))
+        rows = some_rows(row_weights)
+        self.temperature_ = temperature_of(logits[rows], row_weights[rows])
         self.labels_ = logits.argmax(axis=1)
         self.n_clusters_ = len(np.unique(self.labels_))
         self.n_iter_ += loop.n_iter
@@ -592,8 +593,8 @@ class GEMINI(BaseGEMINI):
         for name, value in attributes.items():
             setattr(self, name, value)
         if self.model != "free":
-            weights = some_rows(problem.row_weights)
-            self.temperature_ = temperature_of(some_rows(logits), weights)
+            rows = some_rows(problem.row_weights)
+            self.temperature_ = temperature_of(logits[rows], problem.row_weights[rows])
         self.n_iter_ = loop.n_iter
         self.history_ = problem.units.history(loop.history)
 

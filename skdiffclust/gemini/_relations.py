@@ -161,6 +161,12 @@ def make_relation(kind, X, kernel, metric, gamma=None, kernel_params=None):
         known = KERNEL_PARAMS.get(kernel, ())
         params = {name: value for name, value in params.items() if name in known}
     values = kernel_matrix(X, kernel=kernel, kernel_params=params)
+    largest = np.abs(values).max()
+    if largest > np.finfo(X.dtype).max:
+        raise ValueError(
+            f"The 'kernel' parameter must give values that {X.dtype} holds. Got values "
+            f"up to {largest:.3g} from {kernel!r} instead. Rescale X, or pass float64."
+        )
     return Matrix(values.astype(X.dtype, copy=False))
 
 

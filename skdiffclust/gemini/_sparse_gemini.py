@@ -520,7 +520,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             clone(self),
             self._shared(problem, means),
             self._groups_of_features(len(means)),
-            some_rows(row_weights),
+            row_weights[some_rows(row_weights)],
         )
         self._publish(steps[path.chosen], problem, means)
         self._warn(steps[path.chosen], problem)
@@ -556,7 +556,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
                 rng = np.random.RandomState()  # the global one is not changed
             walk = self._walk_from(model, problem, rng, X, means)
             identity = self._identity(problem, options)
-            checkpoint = PathCheckpoint(checkpoint, identity, model, len(problem.X))
+            checkpoint = PathCheckpoint(
+                checkpoint, identity, model, problem.row_weights
+            )
             steps = checkpoint.open(walk, resume=resume)
         if not steps:
             walk, step = self._first_stage(problem, training, loops, X, means)
@@ -760,7 +762,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         """Assign the fitted attributes of a Step."""
         drop_stale(self, ["gamma_", "device_"])
         groups = self._groups_of_features(len(means))
-        weights = some_rows(problem.row_weights)
+        weights = problem.row_weights[some_rows(problem.row_weights)]
         attributes = attributes_of_step(step, self._kind(), groups, weights)
         attributes |= self._shared(problem, means)
         for name, value in attributes.items():

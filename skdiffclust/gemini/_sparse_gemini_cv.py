@@ -23,7 +23,7 @@ from skdiffclust._compat import (
     StrOptions,
     fit_context,
 )
-from skdiffclust._constraints import as_constraints, metadata_of
+from skdiffclust._constraints import as_constraints, bounds_of_clusters, metadata_of
 from skdiffclust._history import (
     Training,
     drop_stale,
@@ -186,6 +186,7 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
 
     **Number of clusters.** As with ``n_clusters="auto"`` in :class:`GEMINI`; of a
     sequence, the largest number that is not above it, or its smallest number above 1.
+    Numbers that contradict the links are not chosen.
     Paths are computed for this number only: to compare the stabilities of several
     numbers, fit each of them. With one cluster, no feature is selected.
 
@@ -326,6 +327,10 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         present = np.flatnonzero(row_weights > 0)
         self._check_subsets(len(present), 2 if is_auto else max(numbers))
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
+        if not is_auto:
+            least, most = bounds_of_clusters(constraints)
+            # If links exclude all numbers, an error says why.
+            numbers = [n for n in numbers if least <= n <= most] or numbers
         relation = sparse._check_affinity(affinity, X)
         affinity = None if relation is None else relation.matrix
         data = Data(X, row_weights, affinity, constraints)
@@ -418,7 +423,7 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         X = self._validate(X)
         return self.estimator_.predict_proba(X)
 
-    def score(self, X, y=None, *, affinity=None):
+    def score(self, X, y=None, sample_weight=None, *, affinity=None):
         """Compute the simplified silhouette of the predicted clusters of X.
 
         Unlike the objective, it does not grow with the number of clusters, so that a
@@ -430,6 +435,8 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
             Samples.
         y : None
             Ignored, present for API consistency.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of these samples.
         affinity : array-like of shape (n_samples, n_samples), default=None
             Kernel or distances between these samples. Required if `fit` was called
             with an affinity.
@@ -440,7 +447,7 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
             See :meth:`SparseGEMINI.score`.
         """
         X = self._validate(X)
-        return self.estimator_.score(X, affinity=affinity)
+        return self.estimator_.score(X, sample_weight=sample_weight, affinity=affinity)
 
     def _validate(self, X):
         """Return samples X for `estimator_`, which has seen no names of features."""
@@ -448,7 +455,7 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         return BaseGEMINI._validate(self, X, reset=False)
 
     def get_metadata_routing(self):
-        """Return the metadata that `fit` takes: that which `estimator` requests.
+        """Return the metadata that methods take: that which `estimator` requests.
 
         Returns
         -------
@@ -458,9 +465,12 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         estimator = self.estimator
         if estimator is None:
             estimator = SparseGEMINI().set_fit_request(**dict.fromkeys(_GIVEN, True))
+            estimator.set_score_request(sample_weight=True, affinity=True)
+        mapping = MethodMapping()
+        for name in ("fit", "score"):
+            mapping.add(caller=name, callee=name)
         return MetadataRouter(owner=self).add(
-            estimator=estimator,
-            method_mapping=MethodMapping().add(caller="fit", callee="fit"),
+            estimator=estimator, method_mapping=mapping
         )
 
     def _refuse_unrequested(self, given):

@@ -81,31 +81,32 @@ def voronoi(X, row_weights, labels, n_clusters):
     return means, biases
 
 
-def silhouette_of_means(X, labels):
+def silhouette_of_means(X, labels, weights):
     """Return the mean of (b - a) / max(a, b) of samples X (n, d) with labels (n,).
 
     a is the distance to the mean of the others of the cluster, and b the smallest one
     to the mean of another cluster. Samples that are alone in a cluster count as 0.
+    A sample of weight two, of `weights` (n,), counts as two equal ones.
     """
-    sizes = np.bincount(labels)
+    sizes = np.bincount(labels, weights)
     if np.count_nonzero(sizes) < 2:
         return 0.0
-    n_samples = len(labels)
-    weights = np.full(n_samples, 1 / n_samples)
     means, biases = voronoi(X, weights, labels, len(sizes))
     squares = squared_norms(X)[:, None] - 2 * (X @ means + biases)
     distances = np.sqrt(np.maximum(squares, 0.0))
-    rows = np.arange(n_samples)
+    rows = np.arange(len(labels))
     # With the sample itself, the mean is nearer by this factor.
-    others = sizes[labels] - 1
-    own = distances[rows, labels] * (others + 1) / np.maximum(others, 1)
+    others = sizes[labels] - np.minimum(weights, 1)
+    own = distances[rows, labels]
+    own *= sizes[labels] / np.where(others > 0, others, 1)
     distances[rows, labels] = np.inf
+    distances[:, sizes == 0] = np.inf
     nearest = distances.min(axis=1)
     largest = np.maximum(own, nearest)
-    values = np.zeros(n_samples)
+    values = np.zeros(len(labels))
     is_known = (others > 0) & (largest > 0)
     np.divide(nearest - own, largest, out=values, where=is_known)
-    return float(values.mean())
+    return float(weights @ values / weights.sum())
 
 
 def _cluster_sums(X, row_weights, labels, n_clusters):

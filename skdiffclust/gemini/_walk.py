@@ -134,7 +134,7 @@ class Walk:
             labels=logits.argmax(axis=1),
             n_iter=n_iter,
             weights=compact(model, support),
-            logits=some_rows(logits),
+            logits=logits[some_rows(problem.row_weights)],
         )
 
     def advance(self, alpha, loops, is_last=False, is_trial=False):

@@ -47,6 +47,25 @@ def test_probabilities_are_shares_of_right_labels(
     assert np.abs(gaps.mean(axis=0)).max() < most
 
 
+@pytest.mark.parametrize("weighted", [True, False])
+def test_the_temperature_does_not_depend_on_the_order_of_samples(weighted):
+    # Every second sample has no weight, or all of them are of one cluster.
+    X, _ = overlapping(0, n=1200)
+    weights = np.arange(1200) % 4 // 2 + 0.0 if weighted else np.ones(1200)
+    order = np.random.RandomState(0).permutation(1200)
+    path = SparseGEMINI(2, **FAST)
+    path.path(X, sample_weight=weights)
+    for found, expected in (
+        (GEMINI(2, **FAST).fit(X, sample_weight=weights), X),
+        (path, X[:, path.get_support()]),
+    ):
+        shuffled = GEMINI(2, **FAST).fit(expected[order], sample_weight=weights[order])
+        sure = found.predict_proba(X).max(axis=1)
+        others = shuffled.predict_proba(expected).max(axis=1)
+        assert 0.8 < sure.mean() < 0.98
+        assert np.abs(sure - others).mean() < 0.02
+
+
 def test_probabilities_of_normal_clusters_are_those_of_bayes(global_random_seed):
     X, _ = overlapping(global_random_seed, n=4000, d=1)
     gemini = GEMINI(2, **FAST).fit(X)

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from gemini_assignments import objective_of, trained
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.datasets import load_breast_cancer, make_blobs, make_moons
@@ -395,6 +396,42 @@ def test_score_is_the_silhouette_among_the_means_of_others(kernel, global_random
     assert gemini.score(X) == pytest.approx(np.mean(values), rel=rounding)
     gemini._logits = lambda X: np.ones((len(X), 1))
     assert gemini.score(X) == 0.0
+
+
+@pytest.mark.parametrize("container", [np.asarray, csr_array])
+def test_weights_of_a_score_are_repeated_samples(container, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    X, _ = blobs(seed=global_random_seed)
+    gemini = GEMINI(3, **FAST).fit(X)
+    X = X[:12] * rng.choice([1, 5], size=(12, 1))
+    labels = np.repeat([0, 2, 5], [6, 5, 1])  # others have no sample
+    weights = rng.choice([0, 1, 3], size=12)
+    weights[0] = 3
+    score = {}
+    for name, counts in {"weighted": np.ones(12, int), "repeated": weights}.items():
+        repeated = np.repeat(labels, counts)
+        gemini._logits = lambda X, labels=repeated: np.eye(6)[labels]
+        rows = container(np.repeat(X, counts, axis=0))
+        given = {"sample_weight": weights} if name == "weighted" else {}
+        score[name] = gemini.score(rows, **given)
+    assert score["weighted"] == pytest.approx(score["repeated"])
+    values = []
+    X, labels = np.repeat(X, weights, axis=0), np.repeat(labels, weights)
+    for i, label in enumerate(labels):
+        own = (labels == label) & (np.arange(len(X)) != i)
+        other = [X[labels == k].mean(axis=0) for k in set(labels) - {label}]
+        far = np.linalg.norm(X[i] - other, axis=1).min()
+        near = np.linalg.norm(X[i] - X[own].mean(axis=0)) if own.any() else far
+        values.append((far - near) / max(far, near))
+    assert score["weighted"] == pytest.approx(np.mean(values))
+
+
+def test_a_kernel_that_single_precision_cannot_hold_is_refused():
+    X = np.float32(1e8) * blobs(30)[0].astype(np.float32)
+    gemini = GEMINI(3, kernel="polynomial", **FAST)
+    with pytest.raises(ValueError, match="must give values that float32 holds"):
+        gemini.fit(X)
+    gemini.fit(X.astype(np.float64))
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 20, 59, 1000])

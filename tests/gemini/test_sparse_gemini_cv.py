@@ -13,9 +13,13 @@ from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from skdiffclust import SparseGEMINI, SparseGEMINICV
 from skdiffclust._history import report_by_the_whole, warn_of_convergence
@@ -302,6 +306,43 @@ def test_links_decide_where_clusters_are():
     assert adjusted_rand_score(stable.labels_, wanted) == 1
     with pytest.raises(ValueError, match="must be at least 2, the number of classes"):
         stable.set_params(n_clusters=1).fit(X, partial_labels=known)
+
+
+@pytest.mark.parametrize("numbers, found", [([1, 3], 3), ([2, 4], 4), ([2, 3, 9], 3)])
+def test_numbers_that_links_exclude_are_not_chosen(numbers, found):
+    X = np.random.RandomState(0).normal(size=(40, 3))
+    known = np.where(np.arange(40) < 6, np.arange(40) // 2, -1)
+    stable = search(numbers, **SMALL)
+    with pytest.warns(ConvergenceWarning):
+        stable.fit(X, partial_labels=known)
+    assert stable.path_.template.n_clusters == found
+    groups = np.where(np.arange(40) < 38, 0, np.arange(40))
+    with pytest.raises(ValueError, match="at most 3, the number of groups"):
+        search([4, 5], **SMALL).fit(X, must_link=groups)
+
+
+@config_context(enable_metadata_routing=True)
+def test_weights_are_routed_to_fit_and_score():
+    X = three_clusters()[:45]
+    weights = np.random.RandomState(0).choice([1.0, 3.0], size=45)
+    stable = search(**SMALL)
+    stable.estimator.set_fit_request(sample_weight=True)
+    stable.estimator.set_score_request(sample_weight=True)
+    direct = clone(stable).fit(X, sample_weight=weights)
+    pipe = make_pipeline(FunctionTransformer(), stable)
+    pipe.fit(X, sample_weight=weights)
+    assert_array_equal(
+        pipe[-1].selection_probabilities_, direct.selection_probabilities_
+    )
+    score = pipe.score(X, sample_weight=weights)
+    assert score == direct.score(X, sample_weight=weights)
+    assert score != direct.score(X)
+    candidates = {"sparsegeminicv__n_clusters": [2, 3]}
+    found = GridSearchCV(pipe, candidates, cv=2, error_score="raise")
+    found.fit(X, sample_weight=weights)
+    assert np.isfinite(found.best_score_)
+    routing = SparseGEMINICV().get_metadata_routing()
+    routing.validate_metadata(method="score", params={"sample_weight": weights})
 
 
 def test_a_checkpoint_is_of_weights_and_links(tmp_path):
