@@ -33,7 +33,7 @@ from skdiffclust._optimisers import Adam
 from skdiffclust.datasets import make_celeux_one, make_celeux_two
 from skdiffclust.gemini import gemini_score
 from skdiffclust.gemini._objectives import OBJECTIVES
-from skdiffclust.gemini._penalties import GroupLasso, groups_by_size
+from skdiffclust.gemini._penalties import GroupLasso, Groups
 from skdiffclust.gemini._relations import make_relation
 from skdiffclust.gemini._training import Problem, loss_and_gradients
 
@@ -70,7 +70,7 @@ def adam(problem, model, n_iter):
 def gemclus_path(X, n_clusters, mode, max_iter, name, multiplier, *, min_features):
     """Return numbers of features and objectives of the steps of gemclus's schedule."""
     problem, model = problem_and_model(X, n_clusters, mode, name)
-    lasso = GroupLasso(groups_by_size(None, X.shape[1]))
+    lasso = GroupLasso(Groups.of(None, X.shape[1]))
     adam(problem, model, max_iter)
     velocities = [np.zeros_like(array) for array in model.arrays]
     weights, alpha = model.weights[0], 1e-2

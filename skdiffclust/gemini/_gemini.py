@@ -28,7 +28,7 @@ from skdiffclust.gemini._base import (
     positive,
     report_clusters,
 )
-from skdiffclust.gemini._calibration import some_rows, temperature_of
+from skdiffclust.gemini._calibration import temperature_of
 from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._stability import warn_of_other_clusters
 from skdiffclust.gemini._stream import check_stream, continue_training
@@ -534,7 +534,7 @@ class GEMINI(BaseGEMINI):
             setattr(self, name, value)
         drop_stale(self, ["start_kept_"])
         logits = logits_of_rows(model, X, means)
-        rows = some_rows(row_weights)
+        rows = problem.some_rows
         self.temperature_ = temperature_of(logits[rows], row_weights[rows])
         self.labels_ = logits.argmax(axis=1)
         self.n_clusters_ = len(np.unique(self.labels_))
@@ -593,7 +593,7 @@ class GEMINI(BaseGEMINI):
         for name, value in attributes.items():
             setattr(self, name, value)
         if self.model != "free":
-            rows = some_rows(problem.row_weights)
+            rows = problem.some_rows
             self.temperature_ = temperature_of(logits[rows], problem.row_weights[rows])
         self.n_iter_ = loop.n_iter
         self.history_ = problem.units.history(loop.history)

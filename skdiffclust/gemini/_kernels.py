@@ -123,16 +123,17 @@ def mmd_of_logits(logits, features, row_weights, one_vs_one, noise, rounding):
 
 
 @_loops
-def shrink_hierarchically(skip, hidden, thresholds, hierarchy, groups):
-    """Shrink groups (g, size) of rows of skip (d, k), and bound those of hidden (d, h).
+def shrink_hierarchically(skip, hidden, thresholds, hierarchy, order, starts):
+    """Shrink groups of rows of skip (d, k), and bound those of hidden (d, h).
 
-    As `hierarchical_prox` defines it, with a threshold for each group.
+    As `hierarchical_prox` defines it, with a threshold for each group. Group g has the
+    rows order[starts[g]] up to order[starts[g + 1] - 1].
     """
     n_clusters = skip.shape[1]
     n_hidden = hidden.shape[1]
-    sizes = np.empty(groups.shape[1] * n_hidden)
-    for g in range(len(groups)):
-        columns = groups[g]
+    for g in range(len(starts) - 1):
+        columns = order[starts[g] : starts[g + 1]]
+        sizes = np.empty(columns.size * n_hidden)
         norm = 0.0
         largest = 0.0
         total = 0.0

@@ -73,8 +73,8 @@ class SparsePath:
         Unfitted estimator with the parameters of all steps.
     shared : dict
         Fitted attributes that do not depend on the step.
-    groups : list of ndarray
-        Groups of features, as `groups_by_size` returns them.
+    groups : Groups
+        Groups of features.
     row_weights : ndarray
         Weights of the samples that the temperatures of the steps are found on.
 
@@ -97,7 +97,7 @@ class SparsePath:
     steps: list = field(repr=False)
     template: object = field(repr=False)
     shared: dict = field(repr=False)
-    groups: list = field(repr=False)
+    groups: object = field(repr=False)
     row_weights: np.ndarray = field(repr=False)
 
     @classmethod
@@ -118,8 +118,8 @@ class SparsePath:
             Has the parameters of the estimators of all steps.
         shared : dict
             Fitted attributes of all of them.
-        groups : list of ndarray
-            Groups of features.
+        groups : Groups
+            Of the features.
         row_weights : ndarray
             Of the samples that steps have logits of.
 

@@ -1,8 +1,7 @@
 """Penalties on variables: values and proximal operators.
 
 Features that belong together (the one-hot columns of a category, say) form a group,
-which is kept or dropped as a whole. Groups are given as the list of their columns,
-gathered by size, so that all groups of one size are handled in one array operation.
+which is kept or dropped as a whole.
 
 A penalty has four members, which know a model and nothing of objectives: ``value``,
 ``prox``, in place, ``residuals``, how far a point is from a stationary point of the
@@ -17,29 +16,66 @@ import numpy as np
 from skdiffclust.gemini._sparse_rows import covariance
 
 
-def groups_by_size(groups, n_features):
-    """Return a list of index arrays (n_groups_of_a_size, size) that cover all features.
+@dataclass(frozen=True)
+class Groups:
+    """Features in groups: their columns (d,), group by group, and where groups begin.
 
-    `groups` (n_features,) are ids of any type, None for a group a feature. Within and
-    among groups of one size the order is that of the features.
+    `starts` (g + 1,) ends with the number of features.
     """
-    if groups is None:
-        return [np.arange(n_features)[:, None]]
-    _, ids, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-    members = np.split(np.argsort(ids, kind="stable"), np.cumsum(sizes)[:-1])
-    return [
-        np.array([columns for columns in members if len(columns) == size])
-        for size in np.unique(sizes)
-    ]
+
+    order: np.ndarray
+    starts: np.ndarray
+
+    @classmethod
+    def of(cls, ids, n_features):
+        """Return the groups of ids (n_features,), None for a group a feature.
+
+        They are in the order of the ids.
+        """
+        if ids is None:
+            return cls(np.arange(n_features), np.arange(n_features + 1))
+        _, numbers, sizes = np.unique(ids, return_inverse=True, return_counts=True)
+        order = np.argsort(numbers, kind="stable")
+        return cls(order, np.append(0, np.cumsum(sizes)))
+
+    def __len__(self):
+        """Return the number of groups."""
+        return len(self.starts) - 1
+
+    @property
+    def sizes(self):
+        """Numbers of features (g,)."""
+        return np.diff(self.starts)
+
+    def take(self, active):
+        """Return active groups (g,) of columns from 0, and the columns that they are.
+
+        The columns are group by group.
+        """
+        sizes = self.sizes
+        columns = self.order[np.repeat(active, sizes)]
+        starts = np.append(0, np.cumsum(sizes[active]))
+        return Groups(np.arange(len(columns)), starts), columns
+
+    def sums(self, values):
+        """Return the sum (g,) of each group's values (d,)."""
+        return np.add.reduceat(values[self.order], self.starts[:-1])
+
+    def norms(self, weights):
+        """Return the norm (g,), float64, of each group's rows of weights (d, k)."""
+        squares = np.einsum("ij,ij->i", weights, weights, dtype=np.float64)
+        return np.sqrt(self.sums(squares))
+
+    def by_feature(self, values):
+        """Return values (g,) of groups at each of their features (d,)."""
+        whole = np.empty(len(self.order), dtype=values.dtype)
+        whole[self.order] = np.repeat(values, self.sizes)
+        return whole
 
 
 def group_norms(weights, groups):
     """Return the norm of each group of rows of weights (d, k), at its features (d,)."""
-    squares = np.einsum("ij,ij->i", weights, weights)
-    norms = np.empty_like(squares)
-    for columns in groups:
-        norms[columns] = np.sqrt(squares[columns].sum(axis=1, keepdims=True))
-    return norms
+    return groups.by_feature(groups.norms(weights)).astype(weights.dtype)
 
 
 def hierarchical_prox(skip, hidden, threshold, hierarchy, groups):
@@ -56,10 +92,15 @@ def hierarchical_prox(skip, hidden, threshold, hierarchy, groups):
 
     wide_skip = np.ascontiguousarray(skip, dtype=np.float64)
     wide_hidden = np.ascontiguousarray(hidden, dtype=np.float64)
-    ends = np.cumsum([len(columns) for columns in groups])
-    thresholds = np.full(ends[-1], threshold, dtype=np.float64)
-    for own, columns in zip(np.split(thresholds, ends[:-1]), groups, strict=True):
-        shrink_hierarchically(wide_skip, wide_hidden, own, float(hierarchy), columns)
+    thresholds = np.full(len(groups), threshold, dtype=np.float64)
+    shrink_hierarchically(
+        wide_skip,
+        wide_hidden,
+        thresholds,
+        float(hierarchy),
+        groups.order,
+        groups.starts,
+    )
     skip[...] = wide_skip
     hidden[...] = wide_hidden
 
@@ -98,30 +139,14 @@ class Penalty:
     costs and residuals have one entry a group, in the same order.
     """
 
-    groups: list
+    groups: Groups
     alpha: float = 0.0
     factors: np.ndarray | None = None
 
     @cached_property
-    def order(self):
-        """Columns (d,) group by group."""
-        return np.concatenate([columns.ravel() for columns in self.groups])
-
-    @cached_property
-    def sizes(self):
-        """Numbers (g,) of columns of the groups."""
-        sizes = [np.full(len(columns), columns.shape[1]) for columns in self.groups]
-        return np.concatenate(sizes)
-
-    @cached_property
-    def starts(self):
-        """Positions in `order` where groups begin, and its length (g + 1,)."""
-        return np.concatenate([[0], np.cumsum(self.sizes)])
-
-    @cached_property
     def costs(self):
         """The c_g (g,)."""
-        return np.ones(len(self.sizes)) if self.factors is None else self.factors
+        return np.ones(len(self.groups)) if self.factors is None else self.factors
 
     @cached_property
     def thresholds(self):
@@ -138,34 +163,19 @@ class Penalty:
 
     def support(self, model):
         """Return which features (d,) are selected."""
-        return group_norms(model.inputs[0], self.groups) > 0
-
-    @cached_property
-    def first_columns(self):
-        """One column (g,) of each group."""
-        return np.concatenate([columns[:, 0] for columns in self.groups])
+        return self.groups.by_feature(self.norms(model.inputs[0]) > 0)
 
     def norms(self, weights):
         """Return the norms (g,) of the groups of rows of weights (d, k)."""
-        squares = np.einsum("ij,ij->i", weights, weights, dtype=np.float64)[self.order]
-        return np.sqrt(np.add.reduceat(squares, self.starts[:-1]))
+        return self.groups.norms(weights)
 
     def on(self, active):
         """Return the penalty of active groups (g,), and the columns that they have.
 
         The penalty counts those columns from 0, group by group.
         """
-        groups = []
-        end = 0
-        first = 0
-        for columns in self.groups:
-            count = np.count_nonzero(active[first : first + len(columns)])
-            size = columns.shape[1]
-            groups.append(end + np.arange(count * size).reshape(count, size))
-            end = end + count * size
-            first = first + len(columns)
+        groups, columns = self.groups.take(active)
         factors = None if self.factors is None else self.factors[active]
-        columns = self.order[np.repeat(active, self.sizes)]
         return replace(self, groups=groups, factors=factors), columns
 
     def certificate(self, model, gradients):
@@ -208,8 +218,7 @@ class GroupLasso(Penalty):
         norms = self.norms(array)
         proximal = self.prox_of_norms(norms, step)
         factors = np.divide(proximal, norms, out=np.zeros_like(norms), where=norms > 0)
-        by_column = np.empty(len(array), dtype=array.dtype)
-        by_column[self.order] = np.repeat(factors, self.sizes)
+        by_column = self.groups.by_feature(factors.astype(array.dtype))
         # Zero times infinity or a negative number is not +0.
         shrunk = array * by_column[:, None]
         array[...] = np.where(by_column[:, None] == 0, 0.0, shrunk)

@@ -14,7 +14,6 @@ from skdiffclust._checkpoint import (
     restore_stream,
     stream_arrays,
 )
-from skdiffclust.gemini._calibration import some_rows
 from skdiffclust.gemini._path import Step
 
 _KIND = "SparseGEMINI.path"
@@ -32,10 +31,10 @@ class PathCheckpoint:
         What `identify` returned for the data and the parameters.
     model : Encoder or SkipPerceptron
         One with arrays of the shapes of those of the steps, of any values.
-    row_weights : ndarray of shape (n_samples,)
+    problem : Problem
     """
 
-    def __init__(self, folder, identity, model, row_weights):
+    def __init__(self, folder, identity, model, problem):
         self._checkpoint = Checkpoint(folder, _KIND, identity)
         self._names = [f"model.{name}" for name in model.names]
         self._inputs = [f"model.{name}" for name in model.input_names]
@@ -46,8 +45,8 @@ class PathCheckpoint:
             **dict.fromkeys(("alpha", "objective", "penalty", "kkt"), 0.0),
             "n_iter": 0,
             "support": np.zeros(n_features, dtype=bool),
-            "labels": np.zeros(len(row_weights), dtype=np.int64),
-            "logits": np.zeros((len(some_rows(row_weights)), n_clusters), dtype),
+            "labels": np.zeros(len(problem.X), dtype=np.int64),
+            "logits": np.zeros((len(problem.some_rows), n_clusters), dtype),
             **dict(zip(self._names, model.arrays, strict=True)),
         }
         self._n_clusters = n_clusters

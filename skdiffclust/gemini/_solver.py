@@ -224,7 +224,8 @@ class GroupSolver:
         self._weights = np.array(weights, dtype=np.float64)
         self._biases = np.array(biases, dtype=np.float64)
         self._n_clusters = len(biases)
-        self._everywhere = LinearProblem(problem, self._n_clusters, penalty.order)
+        self._order = penalty.groups.order
+        self._everywhere = LinearProblem(problem, self._n_clusters, self._order)
         self.is_done = False
         self._n_looks = 0
         self._begin(penalty.norms(self._weights) > 0)
@@ -236,7 +237,7 @@ class GroupSolver:
         penalty, self._columns = self._penalty.on(active)
         z = np.concatenate([self._weights[self._columns].ravel(), self._biases])
         evaluate = LinearProblem(self._problem, self._n_clusters, self._columns)
-        starts = penalty.starts * self._n_clusters
+        starts = penalty.groups.starts * self._n_clusters
         self._inner = QuasiNewton(z, evaluate, starts, penalty)
 
     def iterate(self):
@@ -295,8 +296,8 @@ class GroupSolver:
 
     def _residuals(self):
         """Return the Point of all groups, and its residuals (g,)."""
-        z = np.concatenate([self._weights[self._penalty.order].ravel(), self._biases])
-        starts = self._penalty.starts * self._n_clusters
+        z = np.concatenate([self._weights[self._order].ravel(), self._biases])
+        starts = self._penalty.groups.starts * self._n_clusters
         point = Point(z, self._everywhere, starts, self._penalty)
         residuals = point.residuals
         self.residual = max(point.bias_residual, float(residuals.max()))
@@ -328,7 +329,7 @@ class GroupSolver:
         factors[chosen] = self._penalty.prox_of_norms(step * lengths, step)[chosen]
         factors[chosen] /= lengths[chosen]
         entering = np.repeat(factors, np.diff(starts)) * gradient
-        self._weights[self._penalty.order] -= entering.reshape(-1, self._n_clusters)
+        self._weights[self._order] -= entering.reshape(-1, self._n_clusters)
         active = point.norms > 0
         active[chosen] = True
         self._begin(active)

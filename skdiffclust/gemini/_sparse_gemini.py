@@ -32,7 +32,6 @@ from skdiffclust.gemini._base import (
     positive,
     report_clusters,
 )
-from skdiffclust.gemini._calibration import some_rows
 from skdiffclust.gemini._models import MODELS, new_model
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._path import (
@@ -42,8 +41,8 @@ from skdiffclust.gemini._path import (
 )
 from skdiffclust.gemini._penalties import (
     GroupLasso,
+    Groups,
     HierarchicalLasso,
-    groups_by_size,
     unshared,
 )
 from skdiffclust.gemini._relations import KERNELS, METRICS
@@ -520,7 +519,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             clone(self),
             self._shared(problem, means),
             self._groups_of_features(len(means)),
-            row_weights[some_rows(row_weights)],
+            row_weights[problem.some_rows],
         )
         self._publish(steps[path.chosen], problem, means)
         self._warn(steps[path.chosen], problem)
@@ -556,9 +555,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
                 rng = np.random.RandomState()  # the global one is not changed
             walk = self._walk_from(model, problem, rng, X, means)
             identity = self._identity(problem, options)
-            checkpoint = PathCheckpoint(
-                checkpoint, identity, model, problem.row_weights
-            )
+            checkpoint = PathCheckpoint(checkpoint, identity, model, problem)
             steps = checkpoint.open(walk, resume=resume)
         if not steps:
             walk, step = self._first_stage(problem, training, loops, X, means)
@@ -707,17 +704,15 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             by_feature = unshared(problem.X, problem.row_weights)
         else:
             by_feature = self._check_factors(problem.X.shape[1])
-        factors = []
-        for columns in groups:
-            own = by_feature[columns]
-            if not isinstance(self.penalty_factor, str) and np.ptp(own, axis=1).any():
-                raise ValueError(
-                    "The 'penalty_factor' parameter of SparseGEMINI must be the same "
-                    "for all features of a group. Got different ones instead. Give "
-                    "each group one factor."
-                )
-            factors.append(np.sqrt(np.square(own).mean(axis=1)))
-        return np.concatenate(factors)
+        own = by_feature[groups.order[groups.starts[:-1]]]
+        is_given = not isinstance(self.penalty_factor, str)
+        if is_given and (groups.by_feature(own) != by_feature).any():
+            raise ValueError(
+                "The 'penalty_factor' parameter of SparseGEMINI must be the same "
+                "for all features of a group. Got different ones instead. Give "
+                "each group one factor."
+            )
+        return np.sqrt(groups.sums(np.square(by_feature)) / groups.sizes)
 
     def _check_factors(self, n_features):
         """Return factors (d,) that were given; ValueError if invalid."""
@@ -762,7 +757,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         """Assign the fitted attributes of a Step."""
         drop_stale(self, ["gamma_", "device_"])
         groups = self._groups_of_features(len(means))
-        weights = problem.row_weights[some_rows(problem.row_weights)]
+        weights = problem.row_weights[problem.some_rows]
         attributes = attributes_of_step(step, self._kind(), groups, weights)
         attributes |= self._shared(problem, means)
         for name, value in attributes.items():
@@ -808,9 +803,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         return found | self._device_attribute(problem)
 
     def _groups_of_features(self, n_features):
-        """Return the columns of the groups, by size; ValueError if they are invalid."""
+        """Return the Groups of the features; ValueError if they are invalid."""
         if self.groups is None:
-            return groups_by_size(None, n_features)
+            return Groups.of(None, n_features)
         groups = np.asarray(self.groups)
         if groups.dtype == object and all(isinstance(name, str) for name in groups):
             groups = groups.astype(str)
@@ -821,7 +816,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
                 f"feature. Got shape {groups.shape} and dtype {groups.dtype} instead. "
                 "Features with the same value form a group."
             )
-        return groups_by_size(groups, n_features)
+        return Groups.of(groups, n_features)
 
     def _kind(self):
         """Return the name of the model in the registry."""

@@ -10,6 +10,7 @@ from skdiffclust._assignments import softmax, softmax_backward
 from skdiffclust._batches import mini_batches
 from skdiffclust._constraints import Constraints
 from skdiffclust._threads import small_products
+from skdiffclust.gemini._calibration import some_rows
 from skdiffclust.gemini._objectives import mmd_of_logits
 from skdiffclust.gemini._sparse_rows import numbers_of_rows
 from skdiffclust.gemini._supervision import Supervision
@@ -50,6 +51,11 @@ class Problem:
         from skdiffclust.gemini._torch_perceptron import PerceptronOnDevice
 
         return PerceptronOnDevice(self.X, self.device)
+
+    @cached_property
+    def some_rows(self):
+        """Rows (m,) that temperatures are found on."""
+        return some_rows(self.row_weights)
 
     def take(self, rows):
         """Return the problem of samples `rows` (m,) only, without links."""

@@ -11,10 +11,8 @@ import numpy as np
 from skdiffclust._assignments import softmax
 from skdiffclust._optimisers import Momentum
 from skdiffclust._threads import small_products
-from skdiffclust.gemini._calibration import some_rows
 from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._path import Step, compact, expand
-from skdiffclust.gemini._penalties import group_norms
 from skdiffclust.gemini._solver import (
     SMALLEST_SHARE,
     TOLERANCE,
@@ -134,7 +132,7 @@ class Walk:
             labels=logits.argmax(axis=1),
             n_iter=n_iter,
             weights=compact(model, support),
-            logits=logits[some_rows(problem.row_weights)],
+            logits=logits[problem.some_rows],
         )
 
     def advance(self, alpha, loops, is_last=False, is_trial=False):
@@ -151,7 +149,7 @@ class Walk:
         getattr(problem.relation, "potentials", {}).clear()
         n_iter = 0
         kkt = np.nan
-        has_residual = np.full(len(self.penalty.sizes), self.tolerance is None)
+        has_residual = np.full(len(self.penalty.groups), self.tolerance is None)
         for _ in range(_MOST_LOOPS):
             loop = next(loops, None)
             if loop is None:
@@ -255,8 +253,8 @@ def first_alpha(walk, loops, max_iter):
     """
     if walk.is_exact:
         return _first_solved_alpha(walk, loops)
-    norms = group_norms(walk.model.inputs[0], walk.penalty.groups)
-    n_in = np.count_nonzero(norms)
+    norms = walk.penalty.norms(walk.model.inputs[0])
+    n_in = np.count_nonzero(walk.support)
     if not n_in:
         return 0.0  # samples are equal
     rate = walk.optimiser.learning_rate
@@ -319,7 +317,7 @@ def walk_path(walk, loops, alpha, multiplier, min_features, refine, last_alpha=0
         step = walk.advance(alpha, loops)
         if step is None:
             return
-        n_left = np.count_nonzero((were_in & ~step.support)[walk.penalty.first_columns])
+        n_left = np.count_nonzero(walk.penalty.groups.sums(were_in & ~step.support))
         if refine and n_left > 1 and alpha > _SMALLEST_RATIO * last_alpha > 0:
             walk.restore(before)
             alpha = float(np.sqrt(alpha * last_alpha))

@@ -12,7 +12,7 @@ from skdiffclust._encoder import Encoder
 from skdiffclust.gemini import _base
 from skdiffclust.gemini._models import new_model
 from skdiffclust.gemini._objectives import OBJECTIVES
-from skdiffclust.gemini._penalties import GroupLasso, groups_by_size
+from skdiffclust.gemini._penalties import GroupLasso, Groups
 from skdiffclust.gemini._relations import make_relation
 from skdiffclust.gemini._training import Problem, loss_and_gradients
 
@@ -142,7 +142,7 @@ def test_the_same_path(mode, n_features, batch_size, monkeypatch, global_random_
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_shrinking_in_place_leaves_plus_zero(order):
     weights = np.array([[-3.0, -4.0], [-1.0, 0.0], [0.0, 0.0]], order=order)
-    GroupLasso(groups_by_size(None, 3), 1.0).prox(Encoder([weights], [np.zeros(2)]), 1)
+    GroupLasso(Groups.of(None, 3), 1.0).prox(Encoder([weights], [np.zeros(2)]), 1)
     assert_allclose(weights, [[-2.4, -3.2], [0, 0], [0, 0]])
     assert not np.signbit(weights[1:]).any()
 

@@ -13,8 +13,8 @@ from skdiffclust._encoder import Encoder
 from skdiffclust.datasets import make_celeux_two
 from skdiffclust.gemini._penalties import (
     GroupLasso,
+    Groups,
     group_norms,
-    groups_by_size,
     hierarchical_prox,
     unshared,
 )
@@ -39,11 +39,17 @@ def problem(seed, dtype=np.float64):
     return skip, hidden, rng.uniform(0, 2), rng
 
 
-def test_groups_cover_all_features_by_size():
-    (single,) = groups_by_size(None, 3)
-    assert single.tolist() == [[0], [1], [2]]
-    found = groups_by_size([7, 1, 7, 4, 1, 9], 6)
-    assert [g.tolist() for g in found] == [[[3], [5]], [[1, 4], [0, 2]]]
+def test_groups_cover_all_features():
+    single = Groups.of(None, 3)
+    assert single.order.tolist() == [0, 1, 2]
+    assert single.sizes.tolist() == [1, 1, 1]
+    found = Groups.of([7, 1, 7, 4, 1, 9], 6)
+    parts = np.split(found.order, found.starts[1:-1])
+    assert [part.tolist() for part in parts] == [[1, 4], [3], [0, 2], [5]]
+    some, columns = found.take(np.array([True, False, True, True]))
+    assert columns.tolist() == [1, 4, 0, 2, 5]
+    assert some.sums(np.arange(5)).tolist() == [1, 5, 4]
+    assert found.by_feature(np.arange(4)).tolist() == [2, 0, 2, 1, 0, 3]
 
 
 @pytest.mark.parametrize("ids", GROUPS)
@@ -51,7 +57,7 @@ def test_groups_cover_all_features_by_size():
 def test_group_lasso_meets_its_optimality_conditions(ids, seed, global_random_seed):
     seed += 1000 * global_random_seed
     v, _, threshold, _ = problem(seed)
-    groups = groups_by_size(ids, 7)
+    groups = Groups.of(ids, 7)
     shrunk = v.copy()
     soft_threshold_groups(shrunk, threshold, groups)
     for group in np.unique(ids if ids is not None else np.arange(7)):
@@ -66,10 +72,10 @@ def test_group_lasso_meets_its_optimality_conditions(ids, seed, global_random_se
 def test_norms_and_penalty_are_those_of_the_groups(global_random_seed):
     v, *_ = problem(global_random_seed)
     ids = np.array([0, 0, 1, 2, 2, 2, 3])
-    norms = group_norms(v, groups_by_size(ids, 7))
+    norms = group_norms(v, Groups.of(ids, 7))
     expected = [np.linalg.norm(v[ids == group]) for group in range(4)]
     assert_allclose(norms, np.array(expected)[ids])
-    assert_allclose(group_penalty(v, groups_by_size(ids, 7)), sum(expected))
+    assert_allclose(group_penalty(v, Groups.of(ids, 7)), sum(expected))
 
 
 def objective(theta, W, skip, hidden, threshold, groups):
@@ -85,7 +91,7 @@ def test_hierarchical_prox_beats_feasible_points(
 ):
     seed += 1000 * global_random_seed
     skip, hidden, threshold, rng = problem(seed)
-    groups = groups_by_size(ids, 7)
+    groups = Groups.of(ids, 7)
     theta, W = skip.copy(), hidden.copy()
     hierarchical_prox(theta, W, threshold, hierarchy, groups)
     bound = hierarchy * group_norms(theta, groups)[:, None]
@@ -111,7 +117,7 @@ def test_hierarchical_prox_is_the_best_of_a_fine_search_over_the_norm(
     skip, hidden = rng.normal(size=(1, 3)), rng.normal(size=(1, 5))
     threshold, hierarchy = 0.5, 0.7
     theta, W = skip.copy(), hidden.copy()
-    hierarchical_prox(theta, W, threshold, hierarchy, groups_by_size(None, 1))
+    hierarchical_prox(theta, W, threshold, hierarchy, Groups.of(None, 1))
     norm = np.linalg.norm(skip)
     s = np.linspace(0, 5, 200_001)
     outside = np.maximum(np.abs(hidden[0]) - hierarchy * s[:, None], 0)
@@ -123,7 +129,7 @@ def test_without_hierarchy_it_is_the_soft_threshold_and_nothing_hidden(
     global_random_seed,
 ):
     skip, hidden, _, _ = problem(global_random_seed)
-    groups = groups_by_size(None, 7)
+    groups = Groups.of(None, 7)
     theta, W, expected = skip.copy(), hidden.copy(), skip.copy()
     hierarchical_prox(theta, W, 0.5, 0.0, groups)
     soft_threshold_groups(expected, 0.5, groups)
@@ -132,7 +138,7 @@ def test_without_hierarchy_it_is_the_soft_threshold_and_nothing_hidden(
 
 
 def test_a_skip_weight_of_zero_is_defined():
-    groups = groups_by_size(None, 2)
+    groups = Groups.of(None, 2)
     theta, W = np.zeros((2, 4)), np.array([[1.0, -2.0], [0.0, 0.0]])
     with np.errstate(all="raise"):
         hierarchical_prox(theta, W, 0.0, 1.0, groups)
@@ -144,7 +150,7 @@ def test_a_skip_weight_of_zero_is_defined():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_group_that_leaves_is_exactly_zero_in_both(dtype, global_random_seed):
     skip, hidden, _, _ = problem(global_random_seed, dtype)
-    groups = groups_by_size([0, 0, 0, 1, 1, 1, 1], 7)
+    groups = Groups.of([0, 0, 0, 1, 1, 1, 1], 7)
     skip[:3] *= 1e-3
     hidden[:3] *= 1e-3 / np.abs(hidden).max()
     hierarchical_prox(skip, hidden, 1.0, 10.0, groups)

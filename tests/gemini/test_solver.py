@@ -20,7 +20,7 @@ from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._path import expand
 from skdiffclust.gemini._penalties import (
     GroupLasso,
-    groups_by_size,
+    Groups,
 )
 from skdiffclust.gemini._solver import GroupSolver, LinearProblem, largest_alpha
 from skdiffclust.gemini._training import loss_and_gradients, train_model
@@ -131,7 +131,7 @@ def test_flat_loss_and_gradient_are_those_of_the_model(params, shape):
 def test_solutions_are_certified_by_the_definition(params, ids, global_random_seed):
     task = task_of(rows(global_random_seed), params)
     for alpha in (0.01, 0.05, 0.2):
-        penalty = GroupLasso(groups_by_size(ids, 8), alpha)
+        penalty = GroupLasso(Groups.of(ids, 8), alpha)
         solver, losses = solved(task, penalty, global_random_seed)
         assert solver.is_done and solver.residual <= 0.01
         model = Encoder(*([array] for array in solver.arrays(np.float64)))
@@ -149,7 +149,7 @@ def test_solutions_are_certified_by_the_definition(params, ids, global_random_se
 
 def test_gradient_descent_gains_nothing_after_it(global_random_seed):
     task = task_of(rows(global_random_seed), {"mode": "ovo"})
-    penalty = GroupLasso(groups_by_size(None, 8), 0.02)
+    penalty = GroupLasso(Groups.of(None, 8), 0.02)
     solver, _ = solved(task, penalty, global_random_seed)
     model = Encoder(*([array] for array in solver.arrays(np.float64)))
     before = solver.loss
@@ -167,7 +167,7 @@ def test_it_solves_with_links_weights_and_float32():
     constraints = (np.r_[0, 0, 1, np.full(57, -1)], None, [[3, 4]])
     for data, links in ((X, constraints), (X.astype(np.float32), (None, None, None))):
         task = task_of(data, {"mode": "ovo"}, links)
-        penalty = GroupLasso(groups_by_size(None, 8), 0.03)
+        penalty = GroupLasso(Groups.of(None, 8), 0.03)
         solver, _ = solved(task, penalty)
         assert solver.is_done and solver.residual <= 0.01
     assert as_constraints(60, *constraints) is not None
@@ -177,7 +177,7 @@ def test_wide_data_are_solved_on_what_is_in():
     X = np.random.RandomState(0).normal(size=(30, 200))
     X[:, :3] += 3 * np.repeat([-1, 1], 15)[:, None]
     task = task_of(X, {"mode": "ova"})
-    penalty = GroupLasso(groups_by_size(None, 200), 0.05)
+    penalty = GroupLasso(Groups.of(None, 200), 0.05)
     solver, _ = solved(task, penalty)
     assert solver.is_done and solver.residual <= 0.01
     assert np.count_nonzero(solver.arrays(float)[0].any(axis=1)) < 30
@@ -304,7 +304,7 @@ def test_largest_penalty_of_features_beside_their_copies(global_random_seed, sig
     X = (X[:, :, None] * np.array(signs)).reshape(len(X), -1)
     task = task_of(X)
     model = Encoder([np.zeros((16, 3))], [np.zeros(3)])
-    penalty = GroupLasso(groups_by_size(None, 16))
+    penalty = GroupLasso(Groups.of(None, 16))
     eigenvalue = np.linalg.eigvalsh(task.X @ task.X.T / len(X)).max()
     expected = task.X.std(axis=0).max() * np.sqrt(eigenvalue / 3)
     assert_allclose(largest_alpha(task, model, penalty), expected, rtol=0.02)
@@ -312,7 +312,7 @@ def test_largest_penalty_of_features_beside_their_copies(global_random_seed, sig
 
 def test_the_proximal_method_and_the_contract_agree(global_random_seed):
     task = task_of(rows(global_random_seed), {"mode": "ovo"})
-    penalty = GroupLasso(groups_by_size(None, 8), 0.05)
+    penalty = GroupLasso(Groups.of(None, 8), 0.05)
     solver, _ = solved(task, penalty, global_random_seed)
     model = Encoder(*([array] for array in solver.arrays(np.float64)))
 
