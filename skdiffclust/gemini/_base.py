@@ -263,15 +263,19 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         kind = OBJECTIVES[self.objective].relation
         gamma = self.gamma if gamma is None else gamma
         if kind == "kernel":
-            is_linear = isinstance(self.kernel, str) and self.kernel == "linear"
-            if is_linear and not isinstance(rows, SparseRows):
+            if self._has_linear_kernel and not isinstance(rows, SparseRows):
                 return Features(gram_factor(rows))
-            X = rows if is_linear else X
+            X = rows if self._has_linear_kernel else X
         elif kind == "distance" and self._degree():
             X = X / X.dtype.type(units.features)
         return make_relation(
             kind, X, self.kernel, self.metric, gamma, self.kernel_params
         )
+
+    @property
+    def _has_linear_kernel(self):
+        """Whether the parameter names the linear kernel."""
+        return isinstance(self.kernel, str) and self.kernel == "linear"
 
     def _scaled_gamma(self, units, n_features):
         """Return gamma for features in these units, None where it is not "scale"."""
@@ -373,7 +377,6 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         X has weights (n,) and means (d,); `affinity` is what `_check_affinity` returns.
         """
         kind = OBJECTIVES[self.objective].relation
-        is_linear = isinstance(self.kernel, str) and self.kernel == "linear"
         is_given = affinity is not None or self.__sklearn_tags__().input_tags.pairwise
         if is_given and kind == "distance":
             raise ValueError(
@@ -382,7 +385,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
                 "counted by them. Got 'auto' or several numbers instead. Set it, or "
                 "use a kernel."
             )
-        if is_given or (kind == "kernel" and not is_linear):
+        if is_given or (kind == "kernel" and not self._has_linear_kernel):
             rows = rows_to_count(row_weights, rng)
             if affinity is None:
                 units = Units()
@@ -505,8 +508,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
     def _is_linear(self, problem):
         """Return whether the kernel of a problem is the linear one, of features."""
-        is_named = isinstance(self.kernel, str) and self.kernel == "linear"
-        return is_named and hasattr(problem.relation, "features")
+        return self._has_linear_kernel and hasattr(problem.relation, "features")
 
     def _n_trained(self, problem, kind, labels):
         """Return how many initial models are trained beside labels (n,) of k-means.

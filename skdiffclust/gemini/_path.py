@@ -1,6 +1,7 @@
 """The regularisation path: its steps, and the choice among them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral, Real
 
 import numpy as np
@@ -30,7 +31,14 @@ class Step:
     logits: np.ndarray  # (m, k), of `some_rows`
 
 
-@dataclass(frozen=True, eq=False)
+def _column(name, dtype):
+    """Return a property of a path: an array of an attribute of all of its steps."""
+    return cached_property(
+        lambda path: np.array([getattr(step, name) for step in path.steps], dtype=dtype)
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class SparsePath:
     """Steps of :meth:`skdiffclust.SparseGEMINI.path`, in order of increasing penalty.
 
@@ -83,80 +91,33 @@ class SparsePath:
     skdiffclust.SparseGEMINI : Estimator whose method `path` returns this object.
     """
 
-    alphas: np.ndarray
-    objectives: np.ndarray
-    penalties: np.ndarray
-    kkts: np.ndarray
-    n_features: np.ndarray
-    supports: np.ndarray
-    labels: np.ndarray
-    n_iters: np.ndarray
-    chosen: int
-    keep_threshold: float | None
+    steps: list
     kind: str
-    steps: list = field(repr=False)
-    template: object = field(repr=False)
-    shared: dict = field(repr=False)
-    groups: object = field(repr=False)
-    row_weights: np.ndarray = field(repr=False)
+    keep_threshold: float | None
+    template: object
+    shared: dict
+    groups: object
+    row_weights: np.ndarray
 
-    @classmethod
-    def from_steps(
-        cls, steps, kind, keep_threshold, template, shared, groups, row_weights
-    ):
-        """Return the path of a list of steps, of models of a kind.
+    alphas = _column("alpha", np.float64)
+    objectives = _column("objective", np.float64)
+    penalties = _column("penalty", np.float64)
+    kkts = _column("kkt", np.float64)
+    supports = _column("support", bool)
+    labels = _column("labels", np.int64)
+    n_iters = _column("n_iter", np.int64)
 
-        Parameters
-        ----------
-        steps : list of Step
-            In the order of the penalty.
-        kind : str
-            Which model.
-        keep_threshold : float or None
-            None if dynamic.
-        template : SparseGEMINI
-            Has the parameters of the estimators of all steps.
-        shared : dict
-            Fitted attributes of all of them.
-        groups : Groups
-            Of the features.
-        row_weights : ndarray
-            Of the samples that steps have logits of.
+    @cached_property
+    def n_features(self):
+        """Numbers of selected features (n_steps,)."""
+        return self.supports.sum(axis=1)
 
-        Returns
-        -------
-        path : SparsePath
-            With the step that the rule chooses.
-        """
-
-        def column(name, dtype):
-            return np.array([getattr(step, name) for step in steps], dtype=dtype)
-
-        supports = column("support", bool)
-        n_features = supports.sum(axis=1)
-        objectives = column("objective", np.float64)
-        if keep_threshold is None:
-            chosen = int(np.flatnonzero(n_features > 0).max(initial=0))
-        else:
-            chosen = choose_step(objectives, n_features, keep_threshold)
-        return cls(
-            alphas=column("alpha", np.float64),
-            objectives=objectives,
-            penalties=column("penalty", np.float64),
-            kkts=column("kkt", np.float64),
-            n_features=n_features,
-            supports=supports,
-            labels=column("labels", np.int64),
-            n_iters=column("n_iter", np.int64),
-            chosen=chosen,
-            keep_threshold=keep_threshold,
-            kind=kind,
-            steps=steps,
-            template=template,
-            shared=shared,
-            groups=groups,
-            row_weights=row_weights,
-        )
+    @cached_property
+    def chosen(self):
+        """Index of the selected step."""
+        if self.keep_threshold is None:
+            return int(np.flatnonzero(self.n_features > 0).max(initial=0))
+        return choose_step(self.objectives, self.n_features, self.keep_threshold)
 
     def __len__(self):
         """Return the number of steps."""

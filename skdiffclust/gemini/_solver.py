@@ -252,14 +252,9 @@ class GroupSolver:
             self._look_around()
 
     @property
-    def loss(self):
-        """The loss, penalty included."""
-        return self._inner.point.loss
-
-    @property
-    def value(self):
-        """The objective."""
-        return self._inner.point.value
+    def point(self):
+        """The current Point of the working set."""
+        return self._inner.point
 
     def arrays(self, dtype):
         """Return copies of weights and biases."""
@@ -272,10 +267,6 @@ class GroupSolver:
         end = len(z) - self._n_clusters
         self._weights[self._columns] = z[:end].reshape(-1, self._n_clusters)
         self._biases[...] = z[end:]
-
-    def point(self):
-        """Return a copy of the current point of the working set."""
-        return self._inner.point.z.copy()
 
     @property
     def is_fine(self):

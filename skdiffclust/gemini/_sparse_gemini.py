@@ -375,11 +375,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             are not satisfied, the loss diverges, or training has not converged after
             `max_iter` epochs.
         """
-        X, row_weights, means = self._check_rows(X, sample_weight)
-        affinity = self._check_affinity(affinity, X)
-        constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
-        problem = self._problem(X, row_weights, means, constraints, affinity)
-        self._affinity_given = affinity is not None
+        links = (partial_labels, must_link, cannot_link)
+        X, means, problem = self._prepare(X, sample_weight, affinity, links)
         training = Training(self, X, y, n_init=None, **self._training_params())
         loops = iter(training)
         walk, step = self._first_stage(problem, training, loops, X, means)
@@ -500,11 +497,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             "refine": refine,
         }
         _check_path(options, keep_threshold, checkpoint, resume)
-        X, row_weights, means = self._check_rows(X, sample_weight)
-        affinity = self._check_affinity(affinity, X)
-        constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
-        problem = self._problem(X, row_weights, means, constraints, affinity)
-        self._affinity_given = affinity is not None
+        links = (partial_labels, must_link, cannot_link)
+        X, means, problem = self._prepare(X, sample_weight, affinity, links)
         training = Training(self, X, y, n_init=None, **self._training_params())
         steps, first = self._walk(
             problem, training, X, means, options, checkpoint, resume
@@ -512,14 +506,14 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         steps = [problem.units.step(step, self._kind()) for step in steps]
 
         threshold = None if self.dynamic else keep_threshold
-        path = SparsePath.from_steps(
+        path = SparsePath(
             steps,
             self._kind(),
             threshold,
             clone(self),
             self._shared(problem, means),
             self._groups_of_features(len(means)),
-            row_weights[problem.some_rows],
+            problem.row_weights[problem.some_rows],
         )
         self._publish(steps[path.chosen], problem, means)
         self._warn(steps[path.chosen], problem)
@@ -535,6 +529,15 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             loops = []
         training.finish(loops)
         return path
+
+    def _prepare(self, X, sample_weight, affinity, links):
+        """Return samples (n, d), their means (d,), and their Problem, all checked."""
+        X, row_weights, means = self._check_rows(X, sample_weight)
+        affinity = self._check_affinity(affinity, X)
+        constraints = as_constraints(X.shape[0], *links)
+        self._affinity_given = affinity is not None
+        problem = self._problem(X, row_weights, means, constraints, affinity)
+        return X, means, problem
 
     def _walk(self, problem, training, X, means, options, checkpoint, resume):
         """Return the Steps of a path, those that are finished if it is interrupted.

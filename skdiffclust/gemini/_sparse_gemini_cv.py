@@ -636,8 +636,9 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
 
 def _is_of_features(sparse):
     """Return whether clusters are those of X itself, not of another kernel."""
-    is_linear = isinstance(sparse.kernel, str) and sparse.kernel == "linear"
-    return is_linear or OBJECTIVES[sparse.objective].relation != "kernel"
+    return (
+        sparse._has_linear_kernel or OBJECTIVES[sparse.objective].relation != "kernel"
+    )
 
 
 @dataclass(frozen=True)

@@ -188,12 +188,12 @@ class Walk:
                 else:
                     solver.iterate()
                 loop.record(
-                    solver.loss,
-                    state=solver.point,
+                    solver.point.loss,
+                    state=solver.point.z.copy,
                     attributes=lambda: self.attributes(
                         MODELS[self.kind].from_arrays(arrays())
                     ),
-                    objective=solver.value,
+                    objective=solver.point.value,
                 )
                 if solver.is_done and (solver.is_fine or not is_last):
                     loop.stop("solved")

@@ -48,7 +48,7 @@ def solved(task, penalty, seed=0, max_iter=2000):
     losses = []
     for _ in range(max_iter):
         solver.iterate()
-        losses.append(solver.loss)
+        losses.append(solver.point.loss)
         if solver.is_done:
             break
     return solver, losses
@@ -152,7 +152,7 @@ def test_gradient_descent_gains_nothing_after_it(global_random_seed):
     penalty = GroupLasso(Groups.of(None, 8), 0.02)
     solver, _ = solved(task, penalty, global_random_seed)
     model = Encoder(*([array] for array in solver.arrays(np.float64)))
-    before = solver.loss
+    before = solver.point.loss
     for _ in range(2000):
         _, _, gradients = loss_and_gradients(model, task)
         for array, gradient in zip(model.arrays, gradients, strict=True):
@@ -332,4 +332,4 @@ def test_the_proximal_method_and_the_contract_agree(global_random_seed):
         random_state=None,
         penalty=penalty,
     )
-    assert_allclose(loop.losses, solver.loss, rtol=1e-3)
+    assert_allclose(loop.losses, solver.point.loss, rtol=1e-3)
