@@ -749,24 +749,16 @@ class ClAM(
         -------
         recalled : ndarray of shape (n_samples, n_features), float64
             Samples after `n_steps` steps; of unit length with metric "cosine".
+            :func:`skdiffclust.memories.recall` with the fitted memories takes any
+            number of steps.
         """
-        return self._recall(self._dense_rows(X), self.n_steps)
-
-    def trajectories(self, X):
-        """Return where samples are after each step of the dynamics.
-
-        Parameters
-        ----------
-        X : {array-like, CSR matrix} of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        paths : ndarray of shape (n_steps + 1, n_samples, n_features), float64
-            The samples themselves come first.
-        """
-        X = self._dense_rows(X)
-        return np.stack([self._recall(X, n) for n in range(self.n_steps + 1)])
+        X = self._rows(X)
+        if sparse.issparse(X):
+            what = "The recalled array"
+            remedy = "Recall fewer samples at a time."
+            check_dense_size(*X.shape, what=what, remedy=remedy)
+        steps = {"n_steps": self.n_steps, "step_size": self.step_size}
+        return recall(dense(X), **steps, **self._field())
 
     def energy(self, X):
         """Return the energy of samples, small near a memory.
@@ -840,15 +832,6 @@ class ClAM(
             refuse_zero_rows(X)
         return X
 
-    def _dense_rows(self, X):
-        """Return samples to recall as a dense array, as recalled samples are dense."""
-        X = self._rows(X)
-        if sparse.issparse(X):
-            what = "The recalled array"
-            remedy = "Recall fewer samples at a time."
-            check_dense_size(*X.shape, what=what, remedy=remedy)
-        return dense(X)
-
     def _of_field(self, function, X):
         """Return a function of the dynamics (n,) of samples, block by block."""
         X = self._rows(X)
@@ -863,10 +846,6 @@ class ClAM(
             "weights": self.cluster_weights_,
             "metric": self.metric,
         }
-
-    def _recall(self, X, n_steps):
-        """Return validated samples after some steps."""
-        return recall(X, n_steps=n_steps, step_size=self.step_size, **self._field())
 
     @property
     def _n_features_out(self):

@@ -61,8 +61,8 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
     min_value, max_value : float or array-like of shape (n_features,), default=None
         Least and largest imputed value. None is the range of the values of the feature
         that are not taken as missing.
-    discrete_features : array-like of bool or int, default=None
-        Mask or indices of integer or categorical features (ordinal codes), whose
+    discrete_features : array-like of bool, int or str, default=None
+        Mask, indices or names of integer or categorical features (ordinal codes), whose
         imputed values are replaced by the nearest value that was seen in `fit`, between
         `min_value` and `max_value` if there is one.
     n_memories : int, default=5000
@@ -315,20 +315,25 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
         if self.discrete_features is None:
             return {}
         chosen = np.asarray(self.discrete_features)
+        columns = np.arange(X.shape[1])
+        if chosen.dtype.kind in "OU":
+            columns = getattr(self, "feature_names_in_", np.array([], dtype=object))
         is_mask = chosen.dtype == bool
-        expected = is_mask and chosen.shape == (X.shape[1],)
-        if not is_mask and chosen.ndim == 1 and chosen.dtype.kind in "iu":
-            expected = not len(chosen) or 0 <= chosen.min() <= chosen.max() < X.shape[1]
+        expected = (
+            chosen.shape == columns.shape
+            if is_mask
+            else chosen.ndim == 1 and np.isin(chosen, columns).all()
+        )
         if not expected:
             raise ValueError(
                 "The 'discrete_features' parameter of AssociativeImputer must be a "
-                f"mask or indices of {X.shape[1]} features. Got "
+                f"mask, indices or names of {X.shape[1]} features. Got "
                 f"{self.discrete_features!r} instead. Encode categories as ordinal "
-                "codes, and name their columns."
+                "codes, and pass their columns."
             )
-        chosen = np.flatnonzero(chosen) if is_mask else chosen
+        chosen = np.flatnonzero(chosen if is_mask else np.isin(columns, chosen))
         return {
-            int(feature): np.unique(X[~np.isnan(X[:, feature]), feature])
+            feature: np.unique(X[~np.isnan(X[:, feature]), feature])
             for feature in chosen
             if self._is_kept[feature]
         }

@@ -133,9 +133,6 @@ def test_methods_are_the_functions(metric, global_random_seed):
     np.testing.assert_allclose(model.entropy(X), entropy(X, memories, beta, **options))
     recalled = recall(X, memories, beta, **options)
     np.testing.assert_allclose(model.recall(X), recalled)
-    paths = model.trajectories(X)
-    assert paths.shape == (4, *X.shape)
-    np.testing.assert_allclose(paths[-1], recalled)
     first, second = np.sort(model.transform(X), axis=1)[:, :2].T
     assert model.score(X) == pytest.approx(np.mean(1 - first / second))
     # Labels are the memories nearest to the recalled rows (Algorithm 1, line 23).

@@ -387,9 +387,24 @@ def test_discrete_features_have_values_that_were_seen(as_given, global_random_se
         discrete_features=as_given([1, 3]), min_value=-0.5, max_value=1.5, **options
     ).fit_transform(shown)
     assert set(bounded[np.isnan(shown[:, 1]), 1]) <= {0.0, 1.0}
-    for wrong in ([4], [True, False], [[0]], ["a"]):
-        with pytest.raises(ValueError, match="'discrete_features' .* mask or indices"):
+    for wrong in ([4], [-1], [0.5], [True, False], [[0]], ["a"], ["1"]):
+        with pytest.raises(ValueError, match="'discrete_features' .* mask, indices or"):
             AssociativeImputer(discrete_features=wrong).fit(shown)
+
+
+def test_discrete_features_by_name(global_random_seed):
+    pandas = pytest.importorskip("pandas")
+    X, _ = make_blobs(60, n_features=3, random_state=global_random_seed)
+    X[:, 2] = np.round(X[:, 2])
+    shown = with_gaps(X, 0.2, global_random_seed)
+    frame = pandas.DataFrame(shown, columns=["a", "b", "c"])
+    options = {"random_state": global_random_seed}
+    named = AssociativeImputer(discrete_features=["c"], **options).fit_transform(frame)
+    numbered = AssociativeImputer(discrete_features=[2], **options).fit_transform(shown)
+    np.testing.assert_array_equal(named, numbered)
+    for wrong in (["d"], ["c", "d"]):
+        with pytest.raises(ValueError, match="'discrete_features' .* mask, indices or"):
+            AssociativeImputer(discrete_features=wrong).fit(frame)
 
 
 def test_odd_data(global_random_seed):
