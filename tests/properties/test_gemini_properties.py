@@ -12,8 +12,8 @@ from skdiffclust.gemini._models import MODELS, new_model
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._penalties import (
     GroupLasso,
+    Groups,
     group_norms,
-    groups_by_size,
     hierarchical_prox,
 )
 from skdiffclust.gemini._relations import make_relation
@@ -167,7 +167,7 @@ def test_the_group_lasso_meets_its_optimality_conditions(case, threshold):
     d = len(v)
     shrunk = v.copy()
     model = Encoder([shrunk], [np.zeros(shrunk.shape[1])])
-    GroupLasso(groups_by_size(ids, d), threshold).prox(model, 1.0)
+    GroupLasso(Groups.of(ids, d), threshold).prox(model, 1.0)
     ids = np.arange(d) if ids is None else ids
     for group in np.unique(ids):
         gap, kept = (v - shrunk)[ids == group], shrunk[ids == group]
@@ -181,13 +181,11 @@ def test_the_group_lasso_meets_its_optimality_conditions(case, threshold):
 @given(weights(), st.floats(0.0, 3.0), st.sampled_from([0.0, 0.3, 1.0, 10.0]))
 def test_the_hierarchical_prox_beats_feasible_points(case, threshold, hierarchy):
     skip, hidden, ids, rng = case
-    groups = groups_by_size(ids, len(skip))
-
-    first = np.concatenate([columns[:, 0] for columns in groups])
+    groups = Groups.of(ids, len(skip))
 
     def objective(theta, W):
         gaps = np.square(theta - skip).sum() + np.square(W - hidden).sum()
-        return gaps / 2 + threshold * group_norms(theta, groups)[first].sum()
+        return gaps / 2 + threshold * groups.norms(theta).sum()
 
     theta, W = skip.copy(), hidden.copy()
     hierarchical_prox(theta, W, threshold, hierarchy, groups)
