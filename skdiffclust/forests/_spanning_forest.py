@@ -230,9 +230,11 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     samples and at most a tenth of its part, which may not be sparser than the other
     side by three standard deviations, and is longer by two of them than the edge with
     the largest score of the part, it is cut in place of that edge. If it has the
-    largest score of a part itself, with at least 20 samples on either side, the part is
-    divided before others, as soon as it was made. So a small cluster beside a large one
-    is found, and gaps between dense clusters come before edges inside a sparse one.
+    largest score of a part itself, with at least five samples on either side, the part
+    is divided before others, as soon as it was made; a side of fewer than 20 samples
+    may not be sparser than the other by three standard deviations, either. So a small
+    cluster beside a large one is found, and gaps between dense clusters come before
+    edges inside a sparse one.
     Cuts are nested in the number of clusters, their scores never increase, and the unit
     of the lengths does not matter. `sample_weight` multiplies sizes: a weight of 2 is a
     sample repeated.

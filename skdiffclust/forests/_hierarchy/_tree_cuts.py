@@ -38,7 +38,7 @@ SIZE_POWER = 0.75
 # part of its tree.
 LEAST_CLUSTER = 5.0
 _SMALL_PART = 0.1
-# Fewer samples that lie apart may be a group of outliers: they do not come first.
+# More samples that lie apart are no group of outliers.
 _LEAST_CLEAR = 20.0
 # Standard deviations by which the logarithm of the length of a clear gap exceeds the
 # mean of those on either side, and, if it leads to a small cluster, that of the best
@@ -216,9 +216,7 @@ def _best_cut(part, values, min_size, power):
         if len(small):
             place = _longest(small, edges)
         if part.rank < np.inf:
-            smaller = min(_sides(sums, counts, place))
-            is_clear = smaller >= _LEAST_CLEAR and _is_clear(counts, place, logs)
-            if len(small) or is_clear:
+            if len(small) or _is_clear(counts, sums, place, logs):
                 rank = part.rank
     return _BestCut(-rank, int(edges[place]), float(score), int(place), part)
 
@@ -272,22 +270,30 @@ def _small_clusters(counts, sums, place, may_cut, logs):
     return start[has_both & is_clear & (sparser <= _SPARSER * spread)]
 
 
-def _is_clear(counts, place, logs):
+def _is_clear(counts, sums, place, logs):
     """Whether the edge at `place` is longer by far than those on both sides of it.
 
-    `counts` and `logs` are those of a part.
+    Fewer samples that lie apart may be a group of outliers: they are not to be sparser
+    by far, either. `counts` and `logs` are those of a part, `sums` as elsewhere.
     """
+    smaller = min(_sides(sums, counts, place))
+    if smaller < LEAST_CLUSTER:
+        return False
     stop = place + counts[place]
-    below = logs[place + 1 : stop]
-    above = np.concatenate([logs[:place], logs[stop:]])
-    for side in (below, above):
-        side = side[~np.isnan(side)]
-        if not len(side):
+    sides = logs[place + 1 : stop], np.concatenate([logs[:place], logs[stop:]])
+    sides = [side[~np.isnan(side)] for side in sides]
+    # Of as many edges the sparser ones count as the smaller side.
+    sides.sort(key=lambda side: (len(side), -side.sum()))
+    if not len(sides[0]):
+        return False
+    means = np.array([side.mean() for side in sides])
+    spreads = np.array([side.std() for side in sides])
+    if smaller < _LEAST_CLEAR:
+        spreads[:] = spreads.max()
+        if means[0] - means[1] > _SPARSER * spreads[0]:
             return False
-        excess = logs[place] - side.mean()
-        if excess < max(_ABOVE_SIDES * side.std(), np.log(_LEAST_FACTOR)):
-            return False
-    return True
+    least = np.maximum(_ABOVE_SIDES * spreads, np.log(_LEAST_FACTOR))
+    return (logs[place] - means >= least).all()
 
 
 def _sides(sums, counts, places):

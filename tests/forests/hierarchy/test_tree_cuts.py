@@ -82,12 +82,19 @@ def naive_part(tree, sizes, cuts, part):
             and low.mean() <= high.mean() + 3 * spread
         ):
             return score, int(e), True
-    is_clear = all(
-        size >= _tree_cuts._LEAST_CLEAR
-        and len(own)
-        and logs[best] >= own.mean() + max(2.5 * own.std(), least)
-        for size, own in sides[best]
+    smaller = min(size for size, _ in sides[best])
+    one, other = sorted(
+        (own for _, own in sides[best]), key=lambda own: (len(own), -own.sum())
     )
+    if not len(one) or smaller < 5:
+        return score, best, False
+    is_clear = all(
+        logs[best] >= own.mean() + max(2.5 * own.std(), least) for own in (one, other)
+    )
+    if smaller < _tree_cuts._LEAST_CLEAR:
+        spread = max(one.std(), other.std())
+        is_clear &= bool(logs[best] >= max(one.mean(), other.mean()) + 2.5 * spread)
+        is_clear &= bool(one.mean() <= other.mean() + 3 * spread)
     return score, best, is_clear
 
 
@@ -131,7 +138,7 @@ def gaps(rng, n):
 
 
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("least", [20, 5])
+@pytest.mark.parametrize("least", [20, 10])
 def test_clear_gaps_are_their_definition(seed, least, monkeypatch, global_random_seed):
     monkeypatch.setattr(_tree_cuts, "_LEAST_CLEAR", least)
     rng = np.random.default_rng(seed + 1000 * global_random_seed)
@@ -145,8 +152,6 @@ def test_clear_gaps_are_their_definition(seed, least, monkeypatch, global_random
 
 def test_clear_gaps_are_cut_sooner_and_change_no_largest_score(monkeypatch):
     """Nested, non-increasing, without a unit; and the rule matters on these trees."""
-    # There are few gaps between as many samples as it takes in these small trees.
-    monkeypatch.setattr(_tree_cuts, "_LEAST_CLEAR", 5.0)
     n_changed = 0
     for seed in range(30):
         tree = gaps(np.random.default_rng(seed), 200)
@@ -159,12 +164,22 @@ def test_clear_gaps_are_cut_sooner_and_change_no_largest_score(monkeypatch):
         assert np.array_equal(cut(scaled, 60, sizes=sizes)[0], positions)
         with monkeypatch.context() as without:
             without.setattr(_tree_cuts, "LEAST_CLUSTER", np.inf)
-            without.setattr(_tree_cuts, "_LEAST_CLEAR", np.inf)
             plain, plain_scores, _ = cut(tree, 60, sizes=sizes)
         n_changed += not np.array_equal(plain, positions)
         assert scores[0] == plain_scores[0]
         assert (scores >= plain_scores).all()
     assert n_changed > 10
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_sizes_of_a_power_law(seed):
+    """Small clusters are told apart before the largest is halved."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat(np.arange(12), [1277, 319, 141, 79, 51, 35, 26, 19, 15, 12, 10, 10])
+    X = rng.normal(size=(len(y), 5))
+    X[:, 0] += 12 * rng.permutation(12)[y]
+    model = SpanningForestClustering(12).fit(X)
+    assert adjusted_rand_score(y, model.labels_) == 1
 
 
 @pytest.mark.parametrize("d", [2, 4, 10])
