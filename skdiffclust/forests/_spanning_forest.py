@@ -21,6 +21,7 @@ from skdiffclust._compat import (
     StrOptions,
     check_sample_weight,
     fit_context,
+    validate_params,
 )
 from skdiffclust._constraints import as_constraints, check_feasible, restrict
 from skdiffclust._history import (
@@ -444,18 +445,19 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         linkage = linkage_matrix(plain.edges, plain.lengths)
         sizes = None
         if self.cut_rule == "size_weighted":
-            _refuse_negative(tree.lengths)
+            _refuse_negative(tree.lengths, "cut_rule", "'longest'")
             sizes = core_sizes(core_radii(linkage, weights), linkage, weights)
         tree = _hold_samples(tree, weights)
         is_cut, scores, min_size = self._cut(
             tree, self.n_clusters, self.distance_threshold, sizes, weights
         )
         forest = _Forest.of_cut(tree, is_cut)
-        if constraints is not None:
-            forest = forest._replace(search=self._search(lengths))
-        if forest.search == "moves":
+        can_move = is_small_dense(lengths.n_samples) and lengths.between is not None
+        if constraints is not None and can_move and self.distance_threshold is None:
             leaves = None if kept is None else (kept, *leaves)
             forest = _improve(forest, lengths, constraints, min_size, weights, leaves)
+        elif constraints is not None:
+            forest = forest._replace(search="greedy")
 
         self.edges_ = plain.edges
         self.edge_lengths_ = plain.lengths
@@ -467,7 +469,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         self.search_ = forest.search
         self.cut_distance_ = tree.lengths[is_cut].min(initial=np.inf)
         self.labels_, self.n_clusters_ = _labels(forest, weights)
-        drop_stale(self, ["memberships_"])
+        drop_stale(self, ["memberships_", "outlier_scores_", "cut_scores_"])
         if self.n_perturbations:
             graph = *perturbed_edges(lengths, inner), lengths.n_samples
             self._perturb(graph, sizes, weights, kept, min_size, task)
@@ -476,8 +478,6 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
                 self.memberships_[zero] = self.memberships_[nearest]
                 self.labels_[zero] = self.labels_[nearest]
         self._scores = scores
-        for name in ("outlier_scores_", "cut_scores_"):
-            vars(self).pop(name, None)  # of an earlier fit
         self._min_sizes = self.min_cluster_size, min_size
         self._tree = tree
         self._forest_lengths = forest.lengths
@@ -572,6 +572,15 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         nearest, distances = nearest_sample(self._fit_X, X, metric=self.metric)
         return nearest if self._kept is None else self._kept[nearest], distances
 
+    @validate_params(
+        {
+            "n_clusters": _parameter_constraints["n_clusters"],
+            "distance_threshold": _parameter_constraints["distance_threshold"],
+            "max_outlier_score": [Interval(Real, 0, 1, closed="both"), None],
+            "min_size": [Interval(Real, 1, None, closed="left"), None],
+        },
+        prefer_skip_nested_validation=True,
+    )
     def cut(
         self,
         n_clusters=None,
@@ -612,27 +621,16 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             After a fit with constraints, whose forests are not cuts of `edges_`.
         """
         check_is_fitted(self)
-        if max_outlier_score is not None:
-            _check_number(
-                max_outlier_score,
-                Interval(Real, 0, 1, closed="both"),
-                ("max_outlier_score", "cut"),
-                "a float from 0 to 1, or None",
-                "For example, 0.8 marks samples that are four times as far from others "
-                "as is typical of their cluster.",
-            )
-        if min_size is not None:
-            _check_number(
-                min_size,
-                Interval(Real, 1, None, closed="left"),
-                ("min_size", "cut"),
-                "a number of at least 1, or None",
-                "Use min_samples to get the noise of DBSCAN.",
-            )
         if n_clusters is None and distance_threshold is None:
             n_clusters = self.n_clusters
             distance_threshold = self.distance_threshold
-        tree = self._plain_tree()
+        if self._is_constrained:
+            raise ValueError(
+                "SpanningForestClustering was fitted with constraints, and cut() is "
+                "defined for the tree without constraints only. Fit again with the "
+                "desired number of clusters."
+            )
+        tree = self._tree
         _check_request(tree, n_clusters, distance_threshold)
         is_cut, *_ = self._cut(
             tree, n_clusters, distance_threshold, self._sizes, self._weights
@@ -647,6 +645,10 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             is_noise |= np.bincount(labels, self._weights)[labels] < min_size
         return np.where(is_noise, -1, labels)
 
+    @validate_params(
+        {"false_rate": [Interval(Real, 0, 0.25, closed="neither")]},
+        prefer_skip_nested_validation=True,
+    )
     def find_outliers(self, false_rate=0.01):
         """Mark samples whose `outlier_scores_` are high, at a stated false rate.
 
@@ -660,7 +662,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         ----------
         false_rate : float, default=0.01
             The share of samples, above 0 and below 0.25, that may be marked if there
-            are no outliers.
+            are no outliers. To mark a given number of them, sort `outlier_scores_`.
 
         Returns
         -------
@@ -668,16 +670,13 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             Whether each sample of the fit is an outlier.
         """
         check_is_fitted(self)
-        _check_number(
-            false_rate,
-            Interval(Real, 0, 0.25, closed="neither"),
-            ("false_rate", "find_outliers"),
-            "above 0 and below 0.25",
-            "To mark a given number of samples, sort outlier_scores_.",
-        )
         scores = self.outlier_scores_
         return scores > outlier_threshold(scores, false_rate, self._weights)
 
+    @validate_params(
+        {"min_cluster_size": [Interval(Integral, 2, None, closed="left")]},
+        prefer_skip_nested_validation=True,
+    )
     def condensed_tree(self, min_cluster_size=5):
         """Return the hierarchy of clusters of at least this many samples.
 
@@ -704,13 +703,6 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             If distances are negative, which have no density.
         """
         check_is_fitted(self)
-        _check_number(
-            min_cluster_size,
-            Interval(Integral, 2, None, closed="left"),
-            ("min_cluster_size", "condensed_tree"),
-            "an int of at least 2",
-            "A single sample is not a cluster.",
-        )
         if len(self.edge_lengths_) and self.edge_lengths_[-1] < 0:
             raise ValueError(
                 "The 'X' parameter of SpanningForestClustering.fit must have no "
@@ -718,16 +710,6 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
                 f"{self.edge_lengths_[-1]:g} instead. Use linkage_."
             )
         return condense(self.linkage_, min_cluster_size, self._weights)
-
-    def _plain_tree(self):
-        """Return the fitted tree as it is cut."""
-        if self._is_constrained:
-            raise ValueError(
-                "SpanningForestClustering was fitted with constraints, and cut() is "
-                "defined for the tree without constraints only. Fit again with the "
-                "desired number of clusters."
-            )
-        return self._tree
 
     def _check_samples(self, X):
         """Return X checked, and whether it is a matrix with nothing left to check.
@@ -760,9 +742,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
 
     def _check_perturbations(self, constraints):
         """Refuse perturbations where they are undefined."""
-        if not self.n_perturbations:
-            return
-        if constraints is not None or self.distance_threshold is not None:
+        is_cut_by_number = constraints is None and self.distance_threshold is None
+        if self.n_perturbations and not is_cut_by_number:
             what = "a distance_threshold" if constraints is None else "constraints"
             raise ValueError(
                 "The 'n_perturbations' parameter of SpanningForestClustering must be 0 "
@@ -789,7 +770,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
 
         Those of samples of weight zero, which are not in `kept`, are left as they are.
         """
-        _refuse_negative_noise(graph[1])
+        _refuse_negative(graph[1], "n_perturbations", 0)
         everyone = np.arange(self.n_leaves_) if kept is None else kept
         chosen = None if weights is None else weights[everyone]
         labels = self.labels_[everyone]
@@ -919,13 +900,6 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             )
         return is_cut, scores, kept
 
-    def _search(self, lengths):
-        """Return how the constrained forest is searched for."""
-        is_large = not is_small_dense(lengths.n_samples)
-        if is_large or lengths.between is None or self.distance_threshold is not None:
-            return "greedy"
-        return "moves"
-
     def _choose(self, positions, scores, tree, sizes, n_samples):
         """Return the number of clusters that successive cuts show."""
         if sizes is None:
@@ -951,20 +925,10 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.metric == "precomputed"
         is_given = self.metric == "precomputed"
+        tags.input_tags.pairwise = is_given
         tags.input_tags.sparse = is_given or bool(self._sparse_formats())
         return tags
-
-
-def _check_number(value, interval, name, must_be, advice):
-    """Refuse a value outside an interval; `name` is that of the parameter."""
-    if not interval.is_satisfied_by(value):
-        parameter, method = name
-        raise ValueError(
-            f"The '{parameter}' parameter of SpanningForestClustering.{method} must be "
-            f"{must_be}. Got {value!r} instead. {advice}"
-        )
 
 
 def _check_request(tree, n_clusters, distance_threshold):
@@ -1001,23 +965,13 @@ def _check_request(tree, n_clusters, distance_threshold):
         )
 
 
-def _refuse_negative(lengths):
-    """Refuse lengths that the size-weighted rule cannot weigh."""
-    if len(lengths) and lengths[-1] < 0:
-        raise ValueError(
-            "The 'cut_rule' parameter of SpanningForestClustering must be 'longest' "
-            "where distances are negative. Got 'size_weighted' instead, which "
-            f"multiplies lengths by sizes, with a length of {lengths[-1]:g}."
-        )
-
-
-def _refuse_negative_noise(lengths):
-    """Refuse lengths that a factor of noise does not make longer or shorter."""
+def _refuse_negative(lengths, name, value):
+    """Refuse lengths that sizes or noise multiply, of which none may be negative."""
     if len(lengths) and lengths.min() < 0:
         raise ValueError(
-            "The 'n_perturbations' parameter of SpanningForestClustering must be 0 "
-            "where distances are negative, because noise multiplies lengths. Got a "
-            f"length of {lengths.min():g}."
+            f"The '{name}' parameter of SpanningForestClustering must be {value} where "
+            f"distances are negative. Got a length of {lengths.min():g}, which the "
+            "size-weighted rule and noise would multiply."
         )
 
 

@@ -881,5 +881,15 @@ def test_sizes_of_noise_count_weights():
     forest = SpanningForestClustering(3).fit(X, sample_weight=[1, 1, 4, 1, 1, 1])
     assert forest.cut(3).tolist() == [2, 2, 0, 1, 1, 1]
     assert forest.cut(3, min_size=3).tolist() == [-1, -1, 0, 1, 1, 1]
-    with pytest.raises(ValueError, match="'min_size' .* at least 1.*Got 0 instead"):
+    with pytest.raises(ValueError, match=r"'min_size' .* \[1.0, inf\).*Got 0 "):
         forest.cut(3, min_size=0)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"n_clusters": 2.5}, {"n_clusters": "two"}, {"distance_threshold": -1.0}],
+)
+def test_cut_checks_its_parameters_as_the_constructor_does(parameters):
+    forest = SpanningForestClustering().fit([[0.0], [1.0], [5.0]])
+    with pytest.raises(ValueError, match="parameter of SpanningForestClustering.cut"):
+        forest.cut(**parameters)

@@ -80,13 +80,12 @@ class ModuleTrainer:
 
     def checkpoint(self, folder, data, *, resume):
         """Return the LoopCheckpoint in a folder, for data that are a dict of arrays."""
-        params = self.settings.get_params(deep=False)
         # Random numbers that the module draws here must not change later ones.
         with torch.random.fork_rng(devices=[]):
             self.module.eval()
             output = self.embed(self.X[probe_rows(self.X.shape[0])])
         outputs = {"encoder": module_identity(self.module, output)}
-        return loop_checkpoint(self, folder, data, params, outputs, resume)
+        return loop_checkpoint(self, folder, data, outputs, resume)
 
     def state(self):
         """Copy the weights."""

@@ -21,8 +21,6 @@ from skdiffclust.forests._perturbed._similarity import (
 )
 from skdiffclust.metrics import connectivity_error
 
-_KIND = "SpanningForestEmbedding"
-
 
 class EncoderTrainer:
     """An encoder trained by explicit gradients, with its optimiser, samples and noise.
@@ -123,8 +121,7 @@ class EncoderTrainer:
 
     def checkpoint(self, folder, data, *, resume):
         """Return the LoopCheckpoint in a folder, for data that are a dict of arrays."""
-        params = self.settings.get_params(deep=False)
-        return loop_checkpoint(self, folder, data, params, {}, resume)
+        return loop_checkpoint(self, folder, data, {}, resume)
 
     def state(self):
         """Copy the weights."""
@@ -187,7 +184,7 @@ def start_rates(trainer, first_weights=None, step=None):
     return Rates(noise_scale, learning_rate)
 
 
-def loop_checkpoint(trainer, folder, data, params, outputs, resume):
+def loop_checkpoint(trainer, folder, data, outputs, resume):
     """Return the LoopCheckpoint of a trainer in a folder.
 
     `data` is a dict of arrays, `outputs` as for `identify`.
@@ -198,9 +195,10 @@ def loop_checkpoint(trainer, folder, data, params, outputs, resume):
         parts = ("data", "indices", "indptr")
         samples = {f"X.{part}": getattr(trainer.X, part) for part in parts}
     data = samples | data | {"first weights": np.frombuffer(start, np.uint8)}
+    params = trainer.settings.get_params(deep=False)
     return LoopCheckpoint(
         folder,
-        _KIND,
+        "SpanningForestEmbedding",
         identify(data, params, outputs),
         trainer.rng,
         resume=resume,

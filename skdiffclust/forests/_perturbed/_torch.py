@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass, replace
 from math import prod
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 import torch
 from scipy.sparse import issparse
 from torch import nn
 
-from skdiffclust._compat import Interval
+from skdiffclust._compat import Interval, StrOptions, validate_params
 from skdiffclust._constraints import constraints_from_matrix
 from skdiffclust._devices import refuse_other_devices
 from skdiffclust._torch import (
@@ -24,6 +24,7 @@ from skdiffclust._torch import (
 from skdiffclust._warnings import warn
 from skdiffclust.forests._perturbed import _fenchel_young, _hash
 from skdiffclust.forests._perturbed._perturbation import (
+    NOISE_RULES,
     connectivity_of,
     sum_samples,
     vjp,
@@ -33,6 +34,13 @@ from skdiffclust.forests._perturbed._samplers import MOST, Noise, make_sampler
 from skdiffclust.forests._perturbed._sampling_torch import BatchSampler
 
 _POSITIVE = Interval(Integral, 1, None, closed="left")
+_RULES = {
+    "n_clusters": [_POSITIVE, None],
+    "noise_scale": [Interval(Real, 0, MOST, closed="right")],
+    "n_perturbations": [_POSITIVE],
+    "noise": NOISE_RULES["noise"],
+    "reduction": [StrOptions({"mean", "sum", "none"})],
+}
 
 
 @dataclass(frozen=True)
@@ -225,21 +233,6 @@ class _Perturbed(nn.Module):
 
     def __init__(self, n_clusters, noise_scale, n_perturbations, seed, generator):
         super().__init__()
-        if not (n_clusters is None or _POSITIVE.is_satisfied_by(n_clusters)):
-            raise ValueError(
-                "The 'n_clusters' parameter must be an integer of at least 1. Got "
-                f"{n_clusters!r} instead."
-            )
-        if not 0 < noise_scale <= MOST:
-            raise ValueError(
-                f"The 'noise_scale' parameter must be positive and at most {MOST:g}. "
-                f"Got {noise_scale!r} instead."
-            )
-        if not _POSITIVE.is_satisfied_by(n_perturbations):
-            raise ValueError(
-                "The 'n_perturbations' parameter must be an integer of at least 1. Got "
-                f"{n_perturbations!r} instead."
-            )
         self.n_clusters = n_clusters
         self.noise_scale = noise_scale
         self.n_perturbations = n_perturbations
@@ -286,20 +279,13 @@ class _Perturbed(nn.Module):
         items = similarity.reshape(-1, n, n)
         known = _constraints_of_items(constraints, batch, n)
         seeds = self._seeds(len(items))
+        kind = getattr(self, "noise", "normal")
+        noise = Noise(float(self.noise_scale), int(self.n_perturbations), kind, 0)
         requests = [
-            _Request(size, self._noise(seed), constraint)
+            _Request(size, replace(noise, seed=seed), constraint)
             for size, seed, constraint in zip(sizes, seeds, known, strict=True)
         ]
         return batch, items, requests
-
-    def _noise(self, seed):
-        """Return the Noise of an item."""
-        return Noise(
-            float(self.noise_scale),
-            int(self.n_perturbations),
-            getattr(self, "noise", "normal"),
-            seed,
-        )
 
 
 def _feasible(request):
@@ -308,20 +294,6 @@ def _feasible(request):
         return request
     n_groups = request.constraints.n_groups
     return replace(request, n_clusters=min(request.n_clusters, n_groups))
-
-
-def _check_clusters(n_clusters, n):
-    """Refuse a number of clusters that n samples do not have."""
-    if n_clusters is None:
-        raise ValueError(
-            "The 'n_clusters' parameter must be an integer where a call does not pass "
-            "it. Got None instead. Pass it to the module or to the call."
-        )
-    if not _POSITIVE.is_satisfied_by(n_clusters) or n_clusters > n:
-        raise ValueError(
-            "The 'n_clusters' parameter must be an integer of at least 1, and at most "
-            f"the number of samples, {n}. Got {n_clusters} instead."
-        )
 
 
 def _sizes_of_items(n_clusters, batch, n):
@@ -335,31 +307,18 @@ def _sizes_of_items(n_clusters, batch, n):
         )
     sizes = np.broadcast_to(np.asarray(n_clusters, dtype=object), batch).ravel()
     for size in set(sizes):
-        _check_clusters(size, n)
+        if not _POSITIVE.is_satisfied_by(size) or size > n:
+            raise ValueError(
+                "The 'n_clusters' parameter must be an integer of at least 1, and at "
+                f"most the number of samples, {n}. Got {size} instead. Pass it to the "
+                "module or to the call."
+            )
     return [int(size) for size in sizes]
 
 
 def _reduced(losses, reduction):
     """Return losses (...,) as they are, or their mean or sum ()."""
     return losses if reduction == "none" else getattr(losses, reduction)()
-
-
-def _check_reduction(reduction):
-    """Refuse a reduction that torch does not have."""
-    if reduction not in ("mean", "sum", "none"):
-        raise ValueError(
-            "The 'reduction' parameter must be 'mean', 'sum' or 'none'. Got "
-            f"{reduction!r} instead."
-        )
-
-
-def _check_noise(noise):
-    """Refuse noise that has no sampler."""
-    if noise not in ("normal", "gumbel"):
-        raise ValueError(
-            f"The 'noise' parameter must be 'normal' or 'gumbel'. Got {noise!r} "
-            "instead."
-        )
 
 
 def _constraints_of_items(constraints, batch, n):
@@ -412,6 +371,7 @@ class PerturbedForest(_Perturbed):
     the CPU, from a copy.
     """
 
+    @validate_params(_RULES, prefer_skip_nested_validation=True)
     def __init__(
         self,
         n_clusters,
@@ -423,7 +383,6 @@ class PerturbedForest(_Perturbed):
         generator=None,
     ):
         super().__init__(n_clusters, noise_scale, n_perturbations, seed, generator)
-        _check_noise(noise)
         self.noise = noise
 
     @outside_compiler
@@ -508,6 +467,7 @@ class PartialFenchelYoungLoss(_Perturbed):
     torch.Size([4, 1])
     """
 
+    @validate_params(_RULES, prefer_skip_nested_validation=True)
     def __init__(
         self,
         n_clusters,
@@ -520,8 +480,6 @@ class PartialFenchelYoungLoss(_Perturbed):
         generator=None,
     ):
         super().__init__(n_clusters, noise_scale, n_perturbations, seed, generator)
-        _check_noise(noise)
-        _check_reduction(reduction)
         self.noise = noise
         self.reduction = reduction
 
@@ -587,6 +545,7 @@ class FenchelYoungLoss(_Perturbed):
     even, so that the antithetic noise cancels in ⟨A°, Σ + εZ⟩.
     """
 
+    @validate_params(_RULES, prefer_skip_nested_validation=True)
     def __init__(
         self,
         *,
@@ -597,7 +556,6 @@ class FenchelYoungLoss(_Perturbed):
         generator=None,
     ):
         super().__init__(None, noise_scale, n_perturbations, seed, generator)
-        _check_reduction(reduction)
         self.reduction = reduction
         if n_perturbations % 2:
             raise ValueError(

@@ -20,7 +20,6 @@ from skdiffclust._compiled import compiled, inner
 from skdiffclust._duplicates import first_equal
 from skdiffclust._threads import run_chunks
 from skdiffclust.forests._trees._kd_tree import (
-    Tree,
     box_gap,
     build_tree,
     push_children,
@@ -125,38 +124,14 @@ def rules_out(tree, norm):
     return n_seen <= _SEEN_BY_SEARCH * n_rows * len(tree.points)
 
 
-class RaisedNeighbors(NamedTuple):
-    """What a tree by mutual reachability is grown from; see `raised_neighbors`.
-
-    Attributes
-    ----------
-    firsts : ndarray of shape (n,), int64
-        The first row that is equal to each row.
-    kept : ndarray of shape (m,), int64
-        The rows that are first of their kind, which the others describe.
-    tree : Tree
-    norm : int
-    distances, positions : ndarray of shape (m, k), float64 and int32
-        Nearest rows of each position of the tree.
-    core : ndarray of shape (m,), float64
-        Core length of each position.
-    """
-
-    firsts: np.ndarray
-    kept: np.ndarray
-    tree: Tree
-    norm: int
-    distances: np.ndarray
-    positions: np.ndarray
-    core: np.ndarray
-
-
 def raised_neighbors(points, min_samples, n_threads, norm=2, firsts=None):
-    """Find the core lengths of the rows of `points` (n, d), and what a tree needs.
+    """Find the core lengths of the rows of `points` (n, d), and how their tree grows.
 
     The core length is that to the `min_samples`-th nearest row, itself counted. Returns
-    them (n,) and the `RaisedNeighbors`; None if lengths are not Euclidean and boxes
-    rule out little. `firsts` (n,) are those of `first_equal`, if they are known.
+    them (n,) and a function of the number of threads that returns the edges (n - 1, 2),
+    i < j, and lengths of the tree, where lengths between different rows are raised to
+    the core lengths of both ends; None if lengths are not Euclidean and boxes rule out
+    little. `firsts` (n,) are those of `first_equal`, if they are known.
     """
     firsts = first_equal(points) if firsts is None else firsts
     counts = np.bincount(firsts, minlength=len(points))
@@ -173,24 +148,19 @@ def raised_neighbors(points, min_samples, n_threads, norm=2, firsts=None):
     find_cores(*near, counts, min_samples, core)
     if min_samples > _LONGEST_LIST:
         near = [np.ascontiguousarray(lists[:, :_N_NEIGHBORS]) for lists in near]
+
+    def grow(n_threads):
+        edges, lengths = _grow(tree, norm, near, core, np.arange(len(kept)), n_threads)
+        duplicates = np.flatnonzero(firsts != np.arange(len(firsts)))
+        joined = np.column_stack([firsts[duplicates], duplicates])
+        return (
+            np.concatenate([joined, kept[edges]]),
+            np.concatenate([np.zeros(len(duplicates)), lengths]),
+        )
+
     of_first = np.empty(len(firsts))
     of_first[kept[tree.order]] = core
-    return of_first[firsts], RaisedNeighbors(firsts, kept, tree, norm, *near, core)
-
-
-def raised_boruvka(raised, n_threads):
-    """Edges (n - 1, 2), i < j, and lengths of the tree of `RaisedNeighbors`.
-
-    Lengths between different rows are raised to the core lengths of both ends.
-    """
-    firsts, kept, tree, norm, *near, core = raised
-    edges, lengths = _grow(tree, norm, near, core, np.arange(len(kept)), n_threads)
-    duplicates = np.flatnonzero(firsts != np.arange(len(firsts)))
-    joined = np.column_stack([firsts[duplicates], duplicates])
-    return (
-        np.concatenate([joined, kept[edges]]),
-        np.concatenate([np.zeros(len(duplicates)), lengths]),
-    )
+    return of_first[firsts], grow
 
 
 def _neighbors_to_find(points):

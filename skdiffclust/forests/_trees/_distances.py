@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from threading import Lock
 
 import numpy as np
@@ -229,17 +228,14 @@ def _core_lengths(lengths, min_samples, n_jobs):
 
     if lengths.points is not None and is_compiled(lengths.n_samples, find_neighbors):
         from skdiffclust._compat import effective_n_threads
-        from skdiffclust.forests._trees._boruvka import (
-            raised_boruvka,
-            raised_neighbors,
-        )
+        from skdiffclust.forests._trees._boruvka import raised_neighbors
 
         n_threads = effective_n_threads(n_jobs)
         found = raised_neighbors(
             lengths.points, min_samples, n_threads, lengths.norm, lengths.firsts
         )
         if found is not None:
-            return found[0], partial(raised_boruvka, found[1])
+            return found
     everyone = np.arange(lengths.n_samples)
     nth = min_samples - 1
     step = max(1, _LENGTHS_AT_ONCE // lengths.n_samples)

@@ -3,9 +3,8 @@
 import numpy as np
 
 from skdiffclust._duplicates import first_equal
-from skdiffclust.forests._trees._components import join_edges, small_singletons
 from skdiffclust.forests._trees._kruskal import kruskal
-from skdiffclust.forests._trees._union_find import number_components
+from skdiffclust.forests._trees._tree import components
 
 
 def join_duplicates(points, nodes, firsts=None):
@@ -29,7 +28,5 @@ def join_duplicates(points, nodes, firsts=None):
     duplicates = duplicates[np.argsort(firsts[duplicates], kind="stable")]
     chosen = kruskal(firsts[duplicates], duplicates, np.zeros(len(duplicates)), nodes)
     edges = np.column_stack([firsts[duplicates], duplicates])[chosen]
-    parents, sizes = small_singletons(nodes.max() + 1)
-    join_edges(nodes[edges], parents, sizes)
-    vertices = number_components(parents)[0][nodes[kept]]
+    vertices = components(nodes[edges], nodes.max() + 1)[nodes[kept]]
     return edges, kept, np.unique(vertices, return_inverse=True)[1]

@@ -492,16 +492,16 @@ def test_without_constraints_there_is_nothing_to_lose(global_random_seed):
         (lambda: PerturbedForest(2, noise_scale=np.nan), "'noise_scale' parameter"),
         (
             lambda: PerturbedForest(2, noise_scale=1e101),
-            "at most 1e[+]100. Got 1e[+]101",
+            r"in the range \(0.0, 1e\+100\]. Got 1e\+101",
         ),
         (lambda: PerturbedForest(2, n_perturbations=0), "'n_perturbations' parameter"),
         (lambda: PerturbedForest(2, noise="uniform"), "'noise' parameter"),
-        (lambda: PerturbedForest(2.5), "integer of at least 1. Got 2.5"),
+        (lambda: PerturbedForest(2.5), r"an int in the range \[1, inf\) .* Got 2.5"),
         (
             lambda: PartialFenchelYoungLoss(2)(torch.zeros(3, 3), None, 2.5),
             "integer of at least 1, .* Got 2.5",
         ),
-        (lambda: PerturbedForest(2, n_perturbations=2.5), "integer .* Got 2.5"),
+        (lambda: PerturbedForest(2, n_perturbations=2.5), "an int .* Got 2.5"),
         (lambda: FenchelYoungLoss(n_perturbations=5), "must be even"),
         (
             lambda: FenchelYoungLoss()(torch.zeros(3, 3), [[0, 3]]),

@@ -16,7 +16,6 @@ from skdiffclust._duplicates import first_equal
 from skdiffclust.forests._trees import _boruvka
 from skdiffclust.forests._trees._boruvka import (
     boruvka,
-    raised_boruvka,
     raised_neighbors,
 )
 from skdiffclust.forests._trees._distances import lengths_of, mutual_reachability
@@ -94,13 +93,13 @@ def test_raised_lengths_bit_for_bit(
         everyone = np.arange(n)
         expected = prim(raised.row, everyone, everyone)
         for n_threads in (1, 3):
-            core, neighbors = raised_neighbors(
+            core, grow = raised_neighbors(
                 X, min(min_samples, n), n_threads, lengths.norm
             )
             # Without core distances, nothing is raised.
             known = np.zeros(n) if raised.core is None else raised.core
             np.testing.assert_array_equal(core, known)
-            assert_same_forest(raised_boruvka(neighbors, n_threads), expected)
+            assert_same_forest(grow(n_threads), expected)
 
 
 def test_boxes_that_rule_nothing_out():
