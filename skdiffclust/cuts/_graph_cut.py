@@ -50,8 +50,11 @@ GRAPH_CONSTRAINTS = {
 }
 
 
-def modularity_score(estimator, X, labels):
-    """Return the modularity of labels (m,) on the graph of samples X (m, d) itself."""
+def modularity_score(estimator, X):
+    """Return the modularity of predicted labels on the graph of samples X (m, d)."""
+    check_is_fitted(estimator)
+    X = check_rows(estimator, X)
+    labels = estimator._predictor.labels(X)
     graph = Affinity.of(estimator).fit(X)
     kept = np.flatnonzero(labels >= 0)
     graph = graph[kept][:, kept]
@@ -350,10 +353,8 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
             SearchSettings,
             find_partition,
             read_problem,
-            warn_if_fewer,
-            warn_if_joined,
-            warn_if_small,
             warn_if_unbounded,
+            warn_of_labels,
         )
 
         rng = check_random_state(self.random_state)
@@ -383,18 +384,15 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         self._predictor = GraphPredictor(
             samples, labels, divisors=groups.divisors, normalized=normalized
         )
-        warn_if_fewer(
-            "GraphCutClustering", n_clusters, self.n_clusters_, groups.n_groups
-        )
-        warn_if_small(
+        warn_of_labels(
             "GraphCutClustering",
+            groups,
             n_clusters,
-            self.cluster_sizes_,
+            labels,
             "Set min_cluster_size='auto' or max_imbalance, cut='normalized', a larger "
             "n_neighbors, or fewer clusters.",
         )
         warn_if_unbounded(labels, groups.sizes, self.n_clusters_, bounds)
-        warn_if_joined("GraphCutClustering", groups, labels)
         return self
 
     def predict(self, X):
@@ -443,9 +441,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         score : float
             Between -1/2 and 1; 0 for a single cluster, or without edges.
         """
-        check_is_fitted(self)
-        X = check_rows(self, X)
-        return modularity_score(self, X, self._predictor.labels(X))
+        return modularity_score(self, X)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

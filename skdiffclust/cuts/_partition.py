@@ -350,26 +350,27 @@ def _placed(samples, settings):
     )
 
 
-def warn_if_fewer(owner, n_clusters, n_found, n_distinct):
-    """Warn of clusters that were not found."""
-    if n_found == n_clusters:
-        return
-    reason = (
-        f"the samples have no more than {n_distinct} distinct values, and equal "
-        "samples always share a cluster. Use fewer clusters"
-        if n_distinct < n_clusters
-        else "the others emptied in training. Raise balance_weight or n_init, or "
-        "lower learning_rate"
-    )
-    warn(
-        f"{owner} found {n_found} clusters instead of {n_clusters}: {reason}.",
-        ConvergenceWarning,
-    )
+def warn_of_labels(owner, groups, n_clusters, labels, remedy):
+    """Warn of clusters of labels (n,), -1 for noise, that were not found or are small.
 
-
-def warn_if_small(owner, n_clusters, sizes, remedy):
-    """Warn of clusters (sizes (k,)) below 1 % of the mean size, but not empty."""
+    Also of groups of samples that they join and that must be separated. `remedy` is a
+    sentence on clusters below 1 % of the mean size.
+    """
+    sizes = np.bincount(labels[labels >= 0])
     sizes = sizes[sizes > 0]
+    n_distinct = groups.n_groups
+    if len(sizes) != n_clusters:
+        reason = (
+            f"the samples have no more than {n_distinct} distinct values, and equal "
+            "samples always share a cluster. Use fewer clusters"
+            if n_distinct < n_clusters
+            else "the others emptied in training. Raise balance_weight or n_init, or "
+            "lower learning_rate"
+        )
+        warn(
+            f"{owner} found {len(sizes)} clusters instead of {n_clusters}: {reason}.",
+            ConvergenceWarning,
+        )
     least = _LEAST_SIZE * sizes.sum() / n_clusters
     small = sizes[sizes < least]
     if len(small):
@@ -377,6 +378,17 @@ def warn_if_small(owner, n_clusters, sizes, remedy):
             f"{len(small)} of {len(sizes)} clusters of {owner} are below 1 % of the "
             f"mean size (the smallest is {small.min():g}, 1 % is {least:.3g}): they "
             f"contribute little to the cut. {remedy}",
+            ConvergenceWarning,
+        )
+    of_groups = np.empty(n_distinct, dtype=np.int64)
+    of_groups[groups.groups] = labels
+    n_joined = _n_joined(of_groups, groups.apart)
+    if n_joined:
+        warn(
+            f"The labels of {owner} leave {n_joined} of {len(groups.apart)} pairs of "
+            "linked groups together that must be separated: no partition was found "
+            "that separates them all. Use more clusters, or drop some of the "
+            "cannot-links.",
             ConvergenceWarning,
         )
 
@@ -392,20 +404,5 @@ def warn_if_unbounded(labels, sizes, n_clusters, bounds):
             f"{totals.max():.6g}, where the bounds are {low:.6g} and {high:.6g}: the "
             "weights of samples, or groups of equal or linked ones, did not fit. "
             "Loosen max_imbalance or min_cluster_size.",
-            ConvergenceWarning,
-        )
-
-
-def warn_if_joined(owner, groups, labels):
-    """Warn of labels (n,) that do not separate what must be separated."""
-    of_groups = np.empty(groups.n_groups, dtype=np.int64)
-    of_groups[groups.groups] = labels
-    n_joined = _n_joined(of_groups, groups.apart)
-    if n_joined:
-        warn(
-            f"The labels of {owner} leave {n_joined} of {len(groups.apart)} pairs of "
-            "linked groups together that must be separated: no partition was found "
-            "that separates them all. Use more clusters, or drop some of the "
-            "cannot-links.",
             ConvergenceWarning,
         )

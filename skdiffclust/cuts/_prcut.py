@@ -399,9 +399,7 @@ class PRCut(
         from skdiffclust.cuts._partition import (
             SearchSettings,
             read_problem,
-            warn_if_fewer,
-            warn_if_joined,
-            warn_if_small,
+            warn_of_labels,
         )
 
         check_checkpoint("PRCut.fit", checkpoint, resume)
@@ -459,15 +457,14 @@ class PRCut(
         self.history_ = best.history
         self.n_iter_ = best.n_iter
         self.device_ = settings.device
-        warn_if_fewer("PRCut", n_clusters, self.n_clusters_, groups.n_groups)
-        warn_if_small(
+        warn_of_labels(
             "PRCut",
+            groups,
             n_clusters,
-            self.cluster_sizes_,
+            self.labels_,
             "Raise balance_weight, set cut='normalized' or a larger n_neighbors, or "
             "use fewer clusters.",
         )
-        warn_if_joined("PRCut", groups, self.labels_)
         training.finish()
         return self
 
@@ -611,9 +608,7 @@ class PRCut(
         score : float
             Between -1/2 and 1; 0 for a single cluster, or without edges.
         """
-        check_is_fitted(self)
-        X = check_rows(self, X)
-        return modularity_score(self, X, self._predictor.labels(X))
+        return modularity_score(self, X)
 
     @property
     def coefs_(self):

@@ -333,14 +333,6 @@ def border_mixing(graph, labels):
 def check_graph(graph, *, caller, name="graph"):
     """Return a symmetric float64 csr_array (n, n) of weights >= 0, no diagonal."""
     refuse_silent_conversion(graph, name=name)
-    if not sp.issparse(graph):
-        graph = np.asarray(graph)
-        if graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
-            raise ValueError(
-                f"The {name!r} parameter of {caller} must be a square matrix of "
-                f"similarities between samples. Got shape {graph.shape} instead. Pass "
-                "one row and one column per sample."
-            )
     graph = sp.csr_array(check_precomputed(graph, name=name, kind="similarity"))
     if graph.nnz and graph.data.min() < 0:
         raise ValueError(

@@ -301,7 +301,7 @@ def test_the_bound_warns_of_an_empty_column():
     "graph, match",
     [
         (np.ones((2, 3)), "must be a square matrix"),
-        (np.ones(4), "must be a square matrix"),
+        (np.ones(4), "Expected 2D array"),
         ([[0.0, -1.0], [-1.0, 0.0]], "must not have negative weights. Got -1.0"),
         ([[0.0, np.nan], [np.nan, 0.0]], "must be finite. Got NaN"),
         (sp.csr_array([[0.0, np.inf], [np.inf, 0.0]]), "must be finite. Got inf"),
