@@ -5,7 +5,8 @@
 
 gaps  the mean adjusted Rand index at the true number of clusters, with an interval of
       95 % over the draws: ten (six, twenty) samples beside two large clusters in 2 to
-      12 dimensions; five clusters whose scales are powers of ten; the families of
+      12 dimensions; fifteen clusters whose sizes fall by a power law, in 2 to 10
+      dimensions; five clusters whose scales are powers of ten; the families of
       ``shapes.py``. Beside it Genie and Lumbermark, where they are installed, HDBSCAN
       (``min_cluster_size=5``, noise a cluster of its own) and k-means.
 outliers  the area under the ROC curve of outlier scores at 1 and at the true number of
@@ -47,12 +48,23 @@ def scales(rng):
     return shapes.gaussians(rng, np.cumsum(steps, axis=0), spread, 300)
 
 
+def power_law(rng, d, exponent):
+    """Return Gaussians eight apart whose sizes fall by a power law, to ten samples."""
+    sizes = np.arange(1, 16) ** -exponent
+    sizes = np.maximum(1500 * sizes / sizes.sum(), 10).astype(int)
+    return shapes.gaussians(rng, shapes.irregular(rng, 15, 8, d), 1.0, sizes)
+
+
 def problems(seed):
     """Yield (kind, samples, classes)."""
     for n in (500, 2000):
         for d in (2, 4, 10, 12):
             rng = np.random.RandomState(seed)
             yield "small cluster", *small_cluster(rng, n, d, (6, 10, 20)[seed % 3])
+    for d in (2, 5, 10):
+        for exponent in (1.0, 1.5, 2.0):
+            rng = np.random.RandomState(seed)
+            yield "power law", *power_law(rng, d, exponent)
     yield "scales", *scales(np.random.RandomState(seed))
     for name in shapes.SHAPES:
         yield "shapes", *shapes.draw(name, 5000 + seed, (0.3, 0.8, 1.3)[seed % 3])
