@@ -907,21 +907,21 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             falls = falls_of(scores[first - 2 : highest_number(n_samples)])[:-1]
             return first + int(np.argmax(falls)) if len(falls) else tree.n_parts
         evidence = evidence_of_cuts(tree, positions, sizes)
-        found = choose_number(scores, evidence, tree.n_parts, n_samples)
-        if found.is_clear and found.other in (None, found.n_clusters):
-            return found.n_clusters
+        choice = choose_number(scores, evidence, tree.n_parts, n_samples)
+        if choice.is_clear and choice.other in (None, choice.n_clusters):
+            return choice.n_clusters
         said = "sees no clear structure"
-        if found.is_clear:
+        if choice.is_clear:
             said = (
                 "is in doubt: the largest falls of the scores show "
-                f"{found.other} clusters"
+                f"{choice.other} clusters"
             )
         warn(
             f"SpanningForestClustering(n_clusters='auto') {said}. It takes "
-            f"{found.n_clusters} clusters. Inspect cut_scores_, or set n_clusters.",
+            f"{choice.n_clusters} clusters. Inspect cut_scores_, or set n_clusters.",
             ConvergenceWarning,
         )
-        return found.n_clusters
+        return choice.n_clusters
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -1078,9 +1078,9 @@ def _similarities(lengths):
     step = max(1, _LENGTHS_AT_ONCE // n_samples)
     for start in range(0, n_samples, step):
         rows = everyone[start : start + step]
-        found = -lengths.finish(lengths.between(rows, everyone[start:]))
-        similarity[start : start + step, start:] = found
-        similarity[start:, start : start + step] = found.T
+        block = -lengths.finish(lengths.between(rows, everyone[start:]))
+        similarity[start : start + step, start:] = block
+        similarity[start:, start : start + step] = block.T
     return similarity
 
 

@@ -76,20 +76,22 @@ def linear_encoder(init, X, known, n_clusters, n_components, random_state):
     """
     n_directions = min(n_components, *X.shape)
     is_tested = init == "auto"
-    found = None
+    discriminants = None
     if init != "pca" and known.n_classes == n_clusters > 1:
-        found = class_directions(X, known.classes, n_directions, is_tested=is_tested)
-    if found is None and (
+        discriminants = class_directions(
+            X, known.classes, n_directions, is_tested=is_tested
+        )
+    if discriminants is None and (
         tells_unseen_classes(X, known.classes, n_directions, random_state)
         if is_tested
         else init == "lda"
     ):
-        found = discriminant_directions(X, known.groups, n_directions)
-    init = "pca" if found is None else "lda"
-    if found is None:
+        discriminants = discriminant_directions(X, known.groups, n_directions)
+    init = "pca" if discriminants is None else "lda"
+    if discriminants is None:
         axes = principal_axes(X, n_directions)
-        found = axes.directions, axes.mean
-    directions, mean = found
+        discriminants = axes.directions, axes.mean
+    directions, mean = discriminants
     n_found = directions.shape[1]
     if n_found < n_components:
         drawn = random_state.normal(size=(n_components, n_found))
@@ -129,10 +131,12 @@ def class_directions(X, classes, n_directions, *, is_tested):
         parts[order] = np.arange(len(labels)) % _N_PARTS
         if not _gain(points, principal, labels, parts, find) >= 0:
             return None
-    found = find(points, labels)
-    if found is None:
+    discriminants = find(points, labels)
+    if discriminants is None:
         return None
-    return _with_signs(axes.directions @ found if is_wide else found), axes.mean
+    return _with_signs(
+        axes.directions @ discriminants if is_wide else discriminants
+    ), axes.mean
 
 
 def _class_discriminants(points, labels, n_directions):
@@ -149,8 +153,8 @@ def _class_discriminants(points, labels, n_directions):
         analysis.fit(scaler.fit_transform(points), labels)
     except np.linalg.LinAlgError:
         return None
-    found = analysis.scalings_[:, : min(n_directions, len(sizes) - 1)]
-    return found / scaler.scale_[:, None]
+    directions = analysis.scalings_[:, : min(n_directions, len(sizes) - 1)]
+    return directions / scaler.scale_[:, None]
 
 
 def discriminant_directions(X, groups, n_directions):
@@ -166,10 +170,12 @@ def discriminant_directions(X, groups, n_directions):
     """
     axes = principal_axes(X, min(_N_KEPT, *X.shape))
     rows = np.flatnonzero(np.bincount(groups)[groups] > 1)
-    found = _discriminants(axes, axes.place(X[rows]), groups[rows], n_directions)
-    if found is None:
+    discriminants = _discriminants(
+        axes, axes.place(X[rows]), groups[rows], n_directions
+    )
+    if discriminants is None:
         return None
-    return _with_signs(axes.directions @ found), axes.mean
+    return _with_signs(axes.directions @ discriminants), axes.mean
 
 
 def _discriminants(axes, points, groups, n_directions):
@@ -238,10 +244,12 @@ def _gain(points, principal, labels, parts, find):
     gain = 0
     for part in range(_N_PARTS):
         judged = parts == part
-        found = find(points[~judged], labels[~judged])
-        if found is None:
+        discriminants = find(points[~judged], labels[~judged])
+        if discriminants is None:
             return np.nan
-        gain += np.count_nonzero(_has_alike_neighbor(points @ found, labels)[judged])
+        gain += np.count_nonzero(
+            _has_alike_neighbor(points @ discriminants, labels)[judged]
+        )
         gain -= np.count_nonzero(is_alike[judged])
     return gain
 

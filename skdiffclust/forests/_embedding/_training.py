@@ -244,7 +244,7 @@ def batch_error(embedding, y, n_clusters, batch_size, similarity):
             k = len(np.unique(labels))
         samples = embedding[first : first + batch_size]
         matrix = standardized_similarity(samples, similarity)
-        found = maximum_spanning_forest(0.5 * (matrix + matrix.T), k).labels
-        wrong += n_known**2 * connectivity_error(labels, found)
+        predicted = maximum_spanning_forest(0.5 * (matrix + matrix.T), k).labels
+        wrong += n_known**2 * connectivity_error(labels, predicted)
         n_pairs += n_known**2
     return wrong / n_pairs if n_pairs else np.nan

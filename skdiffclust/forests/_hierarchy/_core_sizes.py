@@ -54,8 +54,8 @@ def _radii(linkage, sums, least):
     """
     heights = linkage[:, 2]
     longest = heights[np.isfinite(heights)].max(initial=0.0)
-    found = np.concatenate([np.zeros(len(linkage) + 1), heights])
-    return np.minimum(found[nodes_of(linkage, sums, least)], longest)
+    lengths = np.concatenate([np.zeros(len(linkage) + 1), heights])
+    return np.minimum(lengths[nodes_of(linkage, sums, least)], longest)
 
 
 def core_sizes(radii, linkage, weights=None):
@@ -126,10 +126,10 @@ def outlier_scores(radii, labels, weights=None):
     order = np.argsort(labels, kind="stable")
     starts = np.flatnonzero(np.diff(labels[order])) + 1
     for members in np.split(order, starts):
-        found = radii[members]
+        cluster_radii = radii[members]
         typical = _median(radii, weights, members)
-        positive = found > 0
-        scores[members[positive]] = 1 / (1 + typical / found[positive])
+        positive = cluster_radii > 0
+        scores[members[positive]] = 1 / (1 + typical / cluster_radii[positive])
     return scores
 
 

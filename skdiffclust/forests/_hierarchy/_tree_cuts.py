@@ -112,21 +112,21 @@ def cut(tree, n_cuts, *, sizes=None, weights=None, min_size=1, smallest=1):
     scores = []
     while len(positions) < n_cuts:
         for part in pending:
-            found = _best_cut(part, values, min_size, power)
-            if found is None:
+            best = _best_cut(part, values, min_size, power)
+            if best is None:
                 exhausted.append(part)
             else:
-                heapq.heappush(waiting, found)
-                heapq.heappush(largest, (-found.score, found.edge))
+                heapq.heappush(waiting, best)
+                heapq.heappush(largest, (-best.score, best.edge))
         pending = []
         if waiting:
-            found = heapq.heappop(waiting)
+            best = heapq.heappop(waiting)
             while largest[0][1] in done:
                 heapq.heappop(largest)
-            positions.append(found.edge)
+            positions.append(best.edge)
             scores.append(-largest[0][0])
-            done.add(found.edge)
-            pending = _divide(found)
+            done.add(best.edge)
+            pending = _divide(best)
         elif min_size > smallest:
             min_size = max(min_size // 2, smallest)
             pending = exhausted
@@ -302,11 +302,11 @@ def _sides(sums, counts, places):
     return below, sums[-1] - below
 
 
-def _divide(found):
+def _divide(division):
     """Return the two parts into which a cut divides its own."""
-    part = found.part
-    place = found.place
-    rank = -found.negative_rank
+    part = division.part
+    place = division.place
+    rank = -division.negative_rank
     stop = place + part.counts[place]
     below = _Part(part.samples[place:stop], part.counts[place:stop], rank)
     counts = part.counts.copy()

@@ -61,11 +61,13 @@ def _nearest_of_all(lengths, n_neighbors):
     values = np.empty((n_samples, n_neighbors))
     for start in range(0, n_samples, step):
         block = everyone[start : start + step]
-        found = np.array(lengths.between(block, everyone), dtype=np.float64)
-        found[np.arange(len(block)), block] = np.inf
-        nearest = np.argpartition(found, n_neighbors - 1, axis=1)[:, :n_neighbors]
+        block_lengths = np.array(lengths.between(block, everyone), dtype=np.float64)
+        block_lengths[np.arange(len(block)), block] = np.inf
+        nearest = np.argpartition(block_lengths, n_neighbors - 1, axis=1)[
+            :, :n_neighbors
+        ]
         columns[block] = nearest
-        values[block] = np.take_along_axis(found, nearest, axis=1)
+        values[block] = np.take_along_axis(block_lengths, nearest, axis=1)
     starts = n_neighbors * np.arange(n_samples + 1)
     return csr_array(
         (lengths.finish(values.ravel()), columns.ravel(), starts),
@@ -129,17 +131,17 @@ def consensus(draws, labels, n_clusters, weights=None):
     """
     for _ in range(_MAX_ROUNDS):
         memberships = memberships_of(draws, labels, n_clusters, weights)
-        found = memberships.argmax(axis=1)
-        if (found == labels).all():
+        new_labels = memberships.argmax(axis=1)
+        if (new_labels == labels).all():
             break
-        labels = found
-    is_used = np.bincount(found, minlength=n_clusters) > 0
+        labels = new_labels
+    is_used = np.bincount(new_labels, minlength=n_clusters) > 0
     memberships = memberships[:, is_used]
     memberships /= memberships.sum(axis=1, keepdims=True)
     for _ in range(_MAX_ROUNDS):
         # Of equal memberships the first counts, so that sizes depend on the order.
-        found = memberships.argmax(axis=1)
-        order = order_by_size(found, memberships.shape[1], weights)
+        new_labels = memberships.argmax(axis=1)
+        order = order_by_size(new_labels, memberships.shape[1], weights)
         if (np.diff(order) > 0).all():
             break
         memberships = memberships[:, order]

@@ -109,8 +109,8 @@ class BatchSampler:
             noisy = torch.nn.functional.pad(noisy, (0, 1))
             matrices = RankedMatrices(noisy, self.triangle)
             ranks = spanning_forest(matrices.ranks)[:, : n - n_clusters]
-            found, weights = matrices.edges(ranks)
-            edges.append(found)
+            matrix_edges, weights = matrices.edges(ranks)
+            edges.append(matrix_edges)
             totals.append(weights.sum(dim=1))
         shape = (n_items, noise.n_samples)
         self.edges = torch.cat(edges).unflatten(0, shape)

@@ -417,10 +417,10 @@ class PerturbedForest(_Perturbed):
         batch, items, requests = self._requests(
             similarity, constraints, self.n_clusters
         )
-        found = _Operator.apply(items, requests, return_connectivity)
+        results = _Operator.apply(items, requests, return_connectivity)
         if not return_connectivity:
-            found = found[:2]
-        return tuple(part.reshape(batch + part.shape[1:]) for part in found)
+            results = results[:2]
+        return tuple(part.reshape(batch + part.shape[1:]) for part in results)
 
 
 class PartialFenchelYoungLoss(_Perturbed):

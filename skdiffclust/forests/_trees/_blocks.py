@@ -94,15 +94,16 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
         refuse_overflow([ends])
         refuse_underflow(ends)
         pairs = list(combinations(blocks, 2)) or [blocks]
-        found = []
+        forests = []
         for start in range(0, len(pairs), len(blocks)):
             some = pairs[start : start + len(blocks)]
-            found += parallel(delayed(_grow)(pair) for pair in some)
-            while len(found) > 1:
-                found = parallel(
-                    delayed(_merge)(found[i : i + 2]) for i in range(0, len(found), 2)
+            forests += parallel(delayed(_grow)(pair) for pair in some)
+            while len(forests) > 1:
+                forests = parallel(
+                    delayed(_merge)(forests[i : i + 2])
+                    for i in range(0, len(forests), 2)
                 )
-    edges, lengths = found[0]
+    edges, lengths = forests[0]
     order = cut_order(edges, lengths)
     return SpanningTree(edges[order], np.sqrt(lengths[order]))
 
@@ -162,14 +163,14 @@ def _grow(blocks):
     return np.concatenate(rows)[edges], lengths
 
 
-def _merge(found):
+def _merge(forests):
     """Return the minimum spanning forest of lists of edges and squared lengths."""
     from skdiffclust.forests._trees._kruskal import merge_edges
 
-    if len(found) == 1:
-        return found[0]
-    edges = np.concatenate([edges for edges, _ in found])
-    lengths = np.concatenate([lengths for _, lengths in found])
+    if len(forests) == 1:
+        return forests[0]
+    edges = np.concatenate([edges for edges, _ in forests])
+    lengths = np.concatenate([lengths for _, lengths in forests])
     if not len(edges):
         return edges, lengths
     rows, places = np.unique(edges, return_inverse=True)

@@ -341,7 +341,7 @@ def search_leaves(first, last, tree, norm, rows, best, largest):
     uniform = rows.uniform
     n_leaves = len(starts) - 1
     width = tiles.shape[2]
-    found = np.empty(width)
+    measured = np.empty(width)
     nearest = np.empty(width)
     radii = np.empty(width)
     wanted = np.empty(width, dtype=np.int64)
@@ -385,13 +385,13 @@ def search_leaves(first, last, tree, norm, rows, best, largest):
                     i = wanted[q]
                     limit = min(radii[q], best[component[i]])
                     if nearest[i - start] <= limit:
-                        tile_lengths(points, i, tiles, searched, norm, found)
+                        tile_lengths(points, i, tiles, searched, norm, measured)
                         for v in range(starts[searched + 1] - begin):
-                            if found[v] > limit:
+                            if measured[v] > limit:
                                 continue
                             j = begin + v
-                            distance = max(found[v], max(core[i], core[j]))
-                            distance += tie * found[v]
+                            distance = max(measured[v], max(core[i], core[j]))
+                            distance += tie * measured[v]
                             if distance > limit or component[j] == component[i]:
                                 continue
                             limit = distance

@@ -136,7 +136,7 @@ def spanning_forest(ranks):
     """
     n = ranks.shape[1]
     numbers = torch.arange(n, device=ranks.device)
-    found = []
+    rounds = []
     while ranks.shape[1] > _FEW:
         c = ranks.shape[1]
         index = numbers[:c]
@@ -145,7 +145,7 @@ def spanning_forest(ranks):
         is_mutual = other.gather(1, other) == index
         parents = torch.where(is_mutual, torch.minimum(other, index), other)
         is_root = parents == index
-        found.append(top.masked_fill(is_root, NONE))
+        rounds.append(top.masked_fill(is_root, NONE))
         for _ in range((c - 1).bit_length()):
             parents = parents.gather(1, parents)
         size = (c + 1) // 2
@@ -156,8 +156,8 @@ def spanning_forest(ranks):
     inner = ranks.masked_fill(ranks != bottlenecks_of(ranks), NONE)
     # Every edge is there twice.
     last = 2 * (ranks.shape[1] - 1)
-    found.append(inner.flatten(1).sort(dim=1, descending=True).values[:, :last:2])
-    edges = torch.cat(found, dim=1)
+    rounds.append(inner.flatten(1).sort(dim=1, descending=True).values[:, :last:2])
+    edges = torch.cat(rounds, dim=1)
     if n > _FEW:
         edges = edges.sort(dim=1, descending=True).values
     return edges

@@ -231,16 +231,16 @@ def _core_lengths(lengths, min_samples, n_jobs):
         from skdiffclust.forests._trees._boruvka import raised_neighbors
 
         n_threads = effective_n_threads(n_jobs)
-        found = raised_neighbors(
+        raised = raised_neighbors(
             lengths.points, min_samples, n_threads, lengths.norm, lengths.firsts
         )
-        if found is not None:
-            return found
+        if raised is not None:
+            return raised
     everyone = np.arange(lengths.n_samples)
     nth = min_samples - 1
     step = max(1, _LENGTHS_AT_ONCE // lengths.n_samples)
-    found = (
+    blocks = (
         lengths.between(everyone[start : start + step], everyone)
         for start in range(0, lengths.n_samples, step)
     )
-    return np.concatenate([np.partition(part, nth)[:, nth] for part in found]), None
+    return np.concatenate([np.partition(part, nth)[:, nth] for part in blocks]), None

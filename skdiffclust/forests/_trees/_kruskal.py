@@ -40,10 +40,10 @@ def kruskal(first, second, lengths, nodes):
     return chosen[:n_chosen]
 
 
-def merge_edges(found, nodes):
+def merge_edges(forests, nodes):
     """Minimum spanning forest of several lists of edges (m, 2) and lengths (m,)."""
-    edges = np.concatenate([edges for edges, _ in found])
-    lengths = np.concatenate([lengths for _, lengths in found])
+    edges = np.concatenate([edges for edges, _ in forests])
+    lengths = np.concatenate([lengths for _, lengths in forests])
     order = np.lexsort(edges.T[::-1])
     edges = edges[order]
     lengths = lengths[order]

@@ -25,7 +25,7 @@ def edges_by_blocks(between, vertices, n_threads):
     n_samples = len(vertices)
     n_blocks = -(-n_samples // _ROWS)
     blocks = np.array_split(np.arange(n_samples), n_blocks)
-    found = []
+    forests = []
     n_waiting = 0
     for b, second in enumerate(blocks):
         trees = [None] * (b + 1)
@@ -35,12 +35,12 @@ def edges_by_blocks(between, vertices, n_threads):
                 trees[t] = _edges_between(between, blocks[t], second, vertices)
 
         run_chunks(grow, b + 1, (), n_threads)
-        found += trees
+        forests += trees
         n_waiting += sum(len(edges) for edges, _ in trees)
         if n_waiting > _WAITING * n_samples:
-            found = [merge_edges(found, vertices)]
+            forests = [merge_edges(forests, vertices)]
             n_waiting = 0
-    return merge_edges(found, vertices)
+    return merge_edges(forests, vertices)
 
 
 def _edges_between(between, first, second, vertices):

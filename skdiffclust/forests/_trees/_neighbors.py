@@ -31,7 +31,7 @@ def find_neighbors(first, last, tree, norm, offset, distances, positions):
     n_leaves = len(starts) - 1
     width = tiles.shape[2]
     k = distances.shape[1]
-    found = np.empty(width)
+    measured = np.empty(width)
     nearest = np.empty(width)
     lists = np.empty((k, width))
     places = np.empty((k, width), dtype=np.int64)
@@ -42,7 +42,9 @@ def find_neighbors(first, last, tree, norm, offset, distances, positions):
         own = n_leaves + leaf
         start = starts[leaf]
         n_rows = starts[leaf + 1] - start
-        search_own_leaf(points, start, n_rows, tiles, leaf, norm, found, lists, places)
+        search_own_leaf(
+            points, start, n_rows, tiles, leaf, norm, measured, lists, places
+        )
         radius = 0.0
         for w in range(n_rows):
             for at in range(k):
@@ -71,40 +73,40 @@ def find_neighbors(first, last, tree, norm, offset, distances, positions):
                 for w in range(n_rows):
                     i = start + w - offset
                     if nearest[w] < distances[i, k - 1]:
-                        tile_lengths(points, start + w, tiles, other, norm, found)
+                        tile_lengths(points, start + w, tiles, other, norm, measured)
                         n_seen += n_others
                         for v in range(n_others):
-                            if found[v] < distances[i, k - 1]:
-                                insert(distances, positions, i, begin + v, found[v])
+                            if measured[v] < distances[i, k - 1]:
+                                insert(distances, positions, i, begin + v, measured[v])
                     radius = max(radius, distances[i, k - 1])
     return n_seen
 
 
 @inner
-def search_own_leaf(points, start, n_rows, tiles, leaf, norm, found, lists, places):
+def search_own_leaf(points, start, n_rows, tiles, leaf, norm, measured, lists, places):
     """Fill lists (k, w) of the nearest rows of each row within its own leaf.
 
     Each row in turn is offered to all rows at once, so vector units do the work.
     """
     for at in range(len(lists)):
-        for w in range(len(found)):
+        for w in range(len(measured)):
             lists[at, w] = np.inf
             places[at, w] = -1
-    carried = np.empty(len(found), dtype=np.int64)
+    carried = np.empty(len(measured), dtype=np.int64)
     for own in range(n_rows):
-        tile_lengths(points, start + own, tiles, leaf, norm, found)
-        found[own] = np.inf
-        for w in range(len(found)):
+        tile_lengths(points, start + own, tiles, leaf, norm, measured)
+        measured[own] = np.inf
+        for w in range(len(measured)):
             carried[w] = start + own
         for at in range(len(lists)):
-            for w in range(len(found)):
+            for w in range(len(measured)):
                 here = lists[at, w]
-                new = found[w]
+                new = measured[w]
                 place = places[at, w]
                 new_place = carried[w]
                 closer = new < here
                 lists[at, w] = new if closer else here
-                found[w] = here if closer else new
+                measured[w] = here if closer else new
                 places[at, w] = new_place if closer else place
                 carried[w] = place if closer else new_place
 

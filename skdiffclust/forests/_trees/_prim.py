@@ -310,12 +310,12 @@ def grow_on_points(
             stop = min(start + _BLOCK, n_kept)
             if block_minima[block] == _LAST:
                 continue
-            found = values[: stop - start]
+            measured = values[: stop - start]
             for i in arrivals:
-                if _filter(single, i, columns, start, limits, found) == 0:
+                if _filter(single, i, columns, start, limits, measured) == 0:
                     continue
                 for at in range(start, stop):
-                    if found[at - start] > limits[at]:
+                    if measured[at - start] > limits[at]:
                         continue
                     j = kept[at]
                     length = 0.0

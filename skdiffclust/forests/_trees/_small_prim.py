@@ -27,10 +27,10 @@ def prim(lengths_from, rows, nodes):
         if not len(waiting):
             break
         for i in arrivals:
-            found = lengths_from(i, waiting)
+            measured = lengths_from(i, waiting)
             # For a fixed end j, (i, j) precedes (i', j) exactly when i < i'.
-            closer = (found < shortest) | ((found == shortest) & (i < nearest))
-            shortest[closer] = found[closer]
+            closer = (measured < shortest) | ((measured == shortest) & (i < nearest))
+            shortest[closer] = measured[closer]
             nearest[closer] = i
         at = _first(shortest, nearest, waiting)
         arriving = waiting[at]

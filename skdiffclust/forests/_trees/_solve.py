@@ -38,8 +38,8 @@ def spanning_edges(lengths, rows=None, nodes=None, *, algorithm="auto", n_jobs=N
     vertices = np.arange(len(rows))
     if nodes is not everyone:
         vertices = np.unique(nodes[rows], return_inverse=True)[1]
-    edges, found = solve(lengths, vertices)
-    return (edges if rows is everyone else rows[edges]), found
+    edges, edge_lengths = solve(lengths, vertices)
+    return (edges if rows is everyone else rows[edges]), edge_lengths
 
 
 def _solver(lengths, n_rows, algorithm, n_jobs, is_whole):
@@ -91,8 +91,8 @@ def all_edges(lengths):
     )
     first, second = np.triu_indices(n_samples, 1)
     everyone = np.arange(n_samples)
-    found = [lengths.row(i, everyone[i + 1 :]) for i in range(n_samples - 1)]
-    return first, second, np.concatenate([np.empty(0), *found])
+    later = [lengths.row(i, everyone[i + 1 :]) for i in range(n_samples - 1)]
+    return first, second, np.concatenate([np.empty(0), *later])
 
 
 def _by_kruskal(lengths, vertices):
@@ -129,11 +129,11 @@ def _by_boruvka(lengths, vertices, n_jobs):
     duplicates, kept, vertices_kept = join_duplicates(points, vertices, lengths.firsts)
     if len(kept) < len(points):
         points = points[kept]
-    found = boruvka(points, vertices_kept, effective_n_threads(n_jobs), lengths.norm)
-    if found is None:
+    tree = boruvka(points, vertices_kept, effective_n_threads(n_jobs), lengths.norm)
+    if tree is None:
         if lengths.norm == 2:
             return _by_prim(lengths, vertices)
         return _by_blocks(lengths, vertices, n_jobs)
-    edges, values = found
+    edges, values = tree
     edges = np.concatenate([duplicates, kept[edges]])
     return edges, np.concatenate([np.zeros(len(duplicates)), values])
