@@ -37,10 +37,8 @@ from skdiffclust.gemini._relations import (
     KERNELS,
     METRICS,
     PRECOMPUTED,
-    Features,
     Matrix,
     given_relation,
-    gram_factor,
     make_relation,
 )
 from skdiffclust.gemini._sparse_rows import (
@@ -263,8 +261,6 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         kind = OBJECTIVES[self.objective].relation
         gamma = self.gamma if gamma is None else gamma
         if kind == "kernel":
-            if self._has_linear_kernel and not isinstance(rows, SparseRows):
-                return Features(gram_factor(rows))
             X = rows if self._has_linear_kernel else X
         elif kind == "distance" and self._degree():
             X = X / X.dtype.type(units.features)

@@ -20,7 +20,7 @@ from skdiffclust._affinity import (
     kernel_matrix,
 )
 from skdiffclust._compat import PAIRWISE_METRICS, HasMethods, StrOptions
-from skdiffclust.gemini._sparse_rows import SparseRows, squared_norms, weighted_means
+from skdiffclust.gemini._sparse_rows import SparseRows, squared_norms
 
 # Principal components of a kernel that clusters are counted along.
 _MOST_COMPONENTS = 32
@@ -123,10 +123,10 @@ def make_relation(kind, X, kernel, metric, gamma=None, kernel_params=None):
     """Return the relation between samples X (n, d) that objectives of `kind` need.
 
     `kind` is "kernel", "distance" or None (then None). For a linear kernel it is the
-    samples themselves, centred, or, with more features than samples, an (n, r) factor
-    of their Gram matrix; for a transformer its features. Nothing n x n is formed for
-    either. X may be sparse, and `SparseRows` for the linear kernel. `gamma` is for the
-    kernels of scikit-learn that have it.
+    samples themselves or, with more features than samples, an (n, r) factor of their
+    Gram matrix; for a transformer its features. Nothing n x n is formed for either. X
+    may be sparse; for the linear kernel it is centred, and may be `SparseRows`. `gamma`
+    is for the kernels of scikit-learn that have it.
     """
     if kind is None:
         return None
@@ -139,13 +139,7 @@ def make_relation(kind, X, kernel, metric, gamma=None, kernel_params=None):
         features = _checked_features(clone(kernel).fit_transform(X), kernel)
         return Features(center(features, dtype=X.dtype))
     if isinstance(kernel, str) and kernel == "linear":
-        if issparse(X):
-            n_samples = X.shape[0]
-            weights = np.full(n_samples, 1 / n_samples)
-            X = SparseRows(X, weighted_means(X, weights))
-        if isinstance(X, SparseRows):
-            return Features(X)
-        return Features(gram_factor(center(X, dtype=X.dtype)))
+        return Features(X if isinstance(X, SparseRows) else gram_factor(X))
     params = dict(kernel_params or {})
     if isinstance(kernel, str):
         unknown = sorted(params.keys() - {"degree", "coef0"})

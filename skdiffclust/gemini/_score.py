@@ -161,11 +161,14 @@ def gemini_score(
     _check_simplex(assignments)
     row = OBJECTIVES[objective]
     weights = np.full(n_samples, 1 / n_samples)
-    if gamma == "scale":
+    is_linear = row.relation == "kernel" and kernel == "linear"
+    if is_linear or gamma == "scale":
         rows = centered(X, weighted_means(X, weights))
+    if gamma == "scale":
         gamma = scale_gamma(
             kernel, n_features, Units.of_rows(rows, weights, 0).features
         )
+    X = rows if is_linear else X
     relation = make_relation(row.relation, X, kernel, metric, gamma, kernel_params)
     weights = weights.astype(assignments.dtype)
     value, gradient = row.with_gradient(mode)(assignments, weights, relation)
