@@ -316,6 +316,7 @@ def test_selection_probabilities_by_name():
     with pytest.raises(NotFittedError):
         draw(stable)
     stable.fit(pd.DataFrame(X, columns=names))
+    assert_array_equal(stable.path_.plot().feature_names, names)
     display = draw(stable)
     assert list(display.lines_) == names
     for name, curve in zip(names, stable.selection_probabilities_.T, strict=True):

@@ -60,7 +60,7 @@ def cut_curve(nodes, least, bounds_of, random_state):
     n_edges = max(nodes.graph.nnz // 2, 1)
     n_starts = int(np.clip(_SEARCHED_EDGES // n_edges, 1, _MOST_STARTS))
     most = max(min(level.n // _NODES_PER_CLUSTER, _MOST), least)
-    found = {}
+    labels_of = {}
     modularities = {}
     last = FIRST
 
@@ -73,20 +73,20 @@ def cut_curve(nodes, least, bounds_of, random_state):
     for number in numbers_to_try(least, most):
         low, high = bounds_of(nodes.sizes, number)
         is_bounded = low > nodes.sizes.sum() / number or high < nodes.sizes.max()
-        if found and (number > last or is_bounded):
+        if labels_of and (number > last or is_bounded):
             break
-        found[number] = partition(number)
-        modularities[number] = modularity(nodes.graph, found[number], nodes.degrees)
+        labels_of[number] = partition(number)
+        modularities[number] = modularity(nodes.graph, labels_of[number], nodes.degrees)
         last = max(last, 2 * max(modularities, key=modularities.get) + 2)
-    curve = _measure(nodes, level, found)
-    if len(found) > 2:
+    curve = _measure(nodes, level, labels_of)
+    if len(labels_of) > 2:
         best = int(np.nanargmax(curve["score"]))
         first, last = curve["n_clusters"][[best - 1, best + 1]]
-        between = sorted(set(range(first, last)) - set(found))
+        between = sorted(set(range(first, last)) - set(labels_of))
         for number in between:
-            found[number] = partition(number)
+            labels_of[number] = partition(number)
         if between:
-            curve = _measure(nodes, level, found)
+            curve = _measure(nodes, level, labels_of)
     return curve
 
 
@@ -98,25 +98,25 @@ def numbers_to_try(least, most):
     return numbers
 
 
-def _measure(nodes, level, found):
+def _measure(nodes, level, labels_of):
     """Return the curve of labels {number: (m,)}, which are improved.
 
     After some of its clusters are merged, the partition into more is another start for
     each number.
     """
-    numbers = sorted(found)
+    numbers = sorted(labels_of)
     for number, more in reversed(list(pairwise(numbers))):
-        merged = merge(coarsen(level, found[more], more), number)[found[more]]
+        merged = merge(coarsen(level, labels_of[more], more), number)[labels_of[more]]
         merged = local_search(level, merged, number)
-        found[number] = min(
-            (found[number], merged),
+        labels_of[number] = min(
+            (labels_of[number], merged),
             key=lambda labels, k=number: rank(level, labels, k, UNBOUNDED),
         )
     measures = [
         (
-            cut_of_labels(nodes.graph, found[number], number, nodes.divisors),
-            modularity(nodes.graph, found[number], nodes.degrees),
-            border_mixing(nodes.graph, found[number]),
+            cut_of_labels(nodes.graph, labels_of[number], number, nodes.divisors),
+            modularity(nodes.graph, labels_of[number], nodes.degrees),
+            border_mixing(nodes.graph, labels_of[number]),
         )
         for number in numbers
     ]

@@ -81,7 +81,7 @@ def place_small(labels, small, parts, sizes, X=None):
     if X is not None:
         from skdiffclust._neighbors import nearest_sample
 
-        found, distances = nearest_sample(X[kept], X[nodes])
+        nearest, distances = nearest_sample(X[kept], X[nodes])
         order = np.argsort(-distances, kind="stable")  # the nearest is written last
-        target[parts[nodes[order]]] = labels[kept[found[order]]]
+        target[parts[nodes[order]]] = labels[kept[nearest[order]]]
     return np.where(small, target[parts], labels)

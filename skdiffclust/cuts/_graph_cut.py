@@ -56,9 +56,9 @@ def modularity_score(estimator, X):
     X = check_rows(estimator, X)
     labels = estimator._predictor.labels(X)
     graph = Affinity.of(estimator).fit(X)
-    kept = np.flatnonzero(labels >= 0)
-    graph = graph[kept][:, kept]
-    return float(modularity(graph, labels[kept], graph.sum(axis=1)))
+    clustered = np.flatnonzero(labels >= 0)
+    graph = graph[clustered][:, clustered]
+    return float(modularity(graph, labels[clustered], graph.sum(axis=1)))
 
 
 def _has_rows(estimator):
@@ -374,10 +374,10 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         if graph is not None:
             samples.affinity.relate(samples.graph)
         labels, bounds = find_partition(samples, groups, n_clusters, settings, rng)
-        kept = labels >= 0
-        labels[kept] = relabel_by_size(labels[kept])[0]
+        clustered = labels >= 0
+        labels[clustered] = relabel_by_size(labels[clustered])[0]
         self.labels_ = labels
-        self.cluster_sizes_ = np.bincount(labels[kept])
+        self.cluster_sizes_ = np.bincount(labels[clustered])
         self.n_clusters_ = len(self.cluster_sizes_)
         self.affinity_matrix_ = samples.graph
         self.ratio_cut_, self.normalized_cut_ = cuts_of(samples.graph, labels)

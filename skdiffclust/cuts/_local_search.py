@@ -129,7 +129,8 @@ def local_search(level, labels, n_clusters, bounds=UNBOUNDED):
         if limit != bounds:
             _repair(level, labels, n_clusters, bounds)
         best = min(
-            (labels, best), key=lambda found: rank(level, found, n_clusters, bounds)
+            (labels, best),
+            key=lambda candidate: rank(level, candidate, n_clusters, bounds),
         )
     return best
 

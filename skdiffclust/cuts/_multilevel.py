@@ -45,7 +45,7 @@ def search(level, n_clusters, n_starts, random_state, bounds=UNBOUNDED):
     n_threads = effective_n_threads() if level.n >= _THREADED else 1
     run_chunks(work, n_starts, (), n_threads)
     best, *others = sorted(
-        starts, key=lambda found: rank(level, found, n_clusters, bounds)
+        starts, key=lambda candidate: rank(level, candidate, n_clusters, bounds)
     )
     for other in others:
         best = combine(level, best, other, n_clusters, random_state, bounds)
@@ -83,7 +83,8 @@ def combine(level, labels, other, n_clusters, random_state, bounds=UNBOUNDED):
     start = multilevel(coarse, n_clusters, random_state, bounds)[groups]
     improved = local_search(level, start, n_clusters, bounds)
     return min(
-        (labels, improved), key=lambda found: rank(level, found, n_clusters, bounds)
+        (labels, improved),
+        key=lambda candidate: rank(level, candidate, n_clusters, bounds),
     )
 
 

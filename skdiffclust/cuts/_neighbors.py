@@ -65,14 +65,14 @@ def neighbor_links(points, new, n_neighbors, metric, *, is_ranked):
     def find(rows, n_found):
         if new is not None:
             return _nearest(points, new[rows], n_found)
-        found, distances = _nearest_of_rows(points, rows, n_found + 1)
-        others = are_others(found, rows)
+        neighbors, distances = _nearest_of_rows(points, rows, n_found + 1)
+        others = are_others(neighbors, rows)
         shape = len(rows), n_found
-        return found[others].reshape(shape), distances[others].reshape(shape)
+        return neighbors[others].reshape(shape), distances[others].reshape(shape)
 
     def links_of(rows, n_found):
-        found, distances = find(rows, n_found)
-        links = _links(found, distances, weights[:n_found], n_points, metric)
+        neighbors, distances = find(rows, n_found)
+        links = _links(neighbors, distances, weights[:n_found], n_points, metric)
         # One more neighbour than needed tells whether others are as near as the last.
         return links, ~_are_farther(distances)[:, k:].any(axis=1)
 
@@ -92,20 +92,20 @@ def _are_farther(distances):
     return farther
 
 
-def _links(found, distances, weights, n_points, metric):
+def _links(neighbors, distances, weights, n_points, metric):
     """Return the csr_array (m, n) of neighbours (m, k) with the weights (k,) of ranks.
 
     Those of ranks at the same one of the distances (m, k) are averaged.
     """
     lengths = np.cumsum(_are_farther(distances)) - 1
-    totals = np.bincount(lengths, np.tile(weights, len(found)))
-    shared = (totals / np.bincount(lengths))[lengths].reshape(found.shape)
+    totals = np.bincount(lengths, np.tile(weights, len(neighbors)))
+    shared = (totals / np.bincount(lengths))[lengths].reshape(neighbors.shape)
     if metric == "cosine":
         shared[1.0 - 0.5 * np.square(distances) <= _LEAST_COSINE] = 0.0
     kept = shared > 0
     starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-    shape = len(found), n_points
-    return sp.csr_array((shared[kept], found[kept], starts), shape=shape)
+    shape = len(neighbors), n_points
+    return sp.csr_array((shared[kept], neighbors[kept], starts), shape=shape)
 
 
 def _nearest(points, new, k):
@@ -115,8 +115,8 @@ def _nearest(points, new, k):
     of the first classes would gain if samples are sorted by class.
     """
     order = np.random.RandomState(0).permutation(points.shape[0])
-    found, distances = k_nearest(points[order], new, k)
-    return order[found], distances
+    neighbors, distances = k_nearest(points[order], new, k)
+    return order[neighbors], distances
 
 
 def _nearest_of_rows(points, rows, k):
@@ -130,15 +130,15 @@ def _nearest_of_rows(points, rows, k):
     # Centred, because products of samples with a large offset lose digits.
     X = center(points)
     if X.shape[1] > _TREE_MAX_FEATURES:
-        distances, found = NearestNeighbors(n_neighbors=k).fit(X).kneighbors(X[rows])
-        return found, distances
+        distances, nearest = NearestNeighbors(n_neighbors=k).fit(X).kneighbors(X[rows])
+        return nearest, distances
     tree = cKDTree(X, leafsize=32, balanced_tree=False)
     # In the order of the leaves, so that one query finds in the cache what the last one
     # read.
     order = np.argsort(np.argsort(tree.indices)[rows])
-    found = np.empty((len(rows), k), dtype=np.int64)
+    nearest = np.empty((len(rows), k), dtype=np.int64)
     distances = np.empty((len(rows), k))
     for start in range(0, len(rows), _TREE_ROWS):  # Ctrl-C waits for at most this long
         part = order[start : start + _TREE_ROWS]
-        distances[part], found[part] = tree.query(X[rows[part]], k=k)
-    return found, distances
+        distances[part], nearest[part] = tree.query(X[rows[part]], k=k)
+    return nearest, distances

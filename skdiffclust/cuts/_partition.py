@@ -223,7 +223,7 @@ def find_partition(samples, groups, n_clusters, settings, random_state):
     n_attempts = np.clip(_SMALL_EDGES // (n_edges * n_init), 1, _ATTEMPTS)
 
     def search(bounds):
-        found = []
+        candidates = []
         for _ in range(n_attempts):
             labels = search_labels(
                 nodes,
@@ -235,10 +235,10 @@ def find_partition(samples, groups, n_clusters, settings, random_state):
                 n_init=n_init,
                 random_state=random_state,
             )
-            found.append(labels)
+            candidates.append(labels)
             if not _n_joined(labels, nodes.apart):
                 return labels
-        return min(found, key=partial(_n_joined, pairs=nodes.apart))
+        return min(candidates, key=partial(_n_joined, pairs=nodes.apart))
 
     labels = search(bounds)
     if settings.min_cluster_size == "auto" and not are_whole:
@@ -271,19 +271,20 @@ def _without_crumbs(nodes, labels, n_clusters, bounds, search):
     if _totals(bounded, nodes.sizes, n_clusters).min() < least - slack:
         return labels
     before, after = (
-        modularity(nodes.graph, found, nodes.degrees) for found in (labels, bounded)
+        modularity(nodes.graph, candidate, nodes.degrees)
+        for candidate in (labels, bounded)
     )
     return bounded if before < _CRUMBLED * after else labels
 
 
 def _warn_of_crumbs(labels, sizes, n_clusters, owner):
     """Warn of small clusters of labels (n,) that are not returned."""
-    found = np.sort(_totals(labels, sizes, n_clusters))[::-1]
-    named = ", ".join(f"{size:g}" for size in found[-_N_NAMED:])
-    more = "..., " if len(found) > _N_NAMED else ""
+    totals = np.sort(_totals(labels, sizes, n_clusters))[::-1]
+    named = ", ".join(f"{size:g}" for size in totals[-_N_NAMED:])
+    more = "..., " if len(totals) > _N_NAMED else ""
     warn(
         f"The lowest cut that {owner} found has clusters of sizes {more}{named}. Those "
-        f"below a fifth of the mean size, {_AUTO_SHARE * found.mean():.3g}, were "
+        f"below a fifth of the mean size, {_AUTO_SHARE * totals.mean():.3g}, were "
         "enlarged, which raises the cut and the modularity. "
         "GraphCutClustering(min_cluster_size=1) keeps them.",
     )
@@ -291,8 +292,8 @@ def _warn_of_crumbs(labels, sizes, n_clusters, owner):
 
 def _totals(labels, sizes, n_clusters):
     """Return the sums (k,) of sizes (n,) of each label (n,), without -1."""
-    kept = labels >= 0
-    return np.bincount(labels[kept], sizes[kept], minlength=n_clusters)
+    clustered = labels >= 0
+    return np.bincount(labels[clustered], sizes[clustered], minlength=n_clusters)
 
 
 def size_bounds(settings, sizes, n_clusters):

@@ -110,9 +110,9 @@ class GraphPredictor:
         self.train = graph if samples.rows is None else samples.rows
         self.train_labels = labels
         self.normalized = normalized
-        kept = np.flatnonzero(labels >= 0)
+        clustered = np.flatnonzero(labels >= 0)
         self.members = np.zeros((len(labels), int(labels.max(initial=0)) + 1))
-        self.members[kept, labels[kept]] = 1.0
+        self.members[clustered, labels[clustered]] = 1.0
         # The first is the cut of noise.
         n_clusters = self.members.shape[1]
         self.cuts = cuts_by_cluster(graph, labels + 1, n_clusters + 1)[1:]

@@ -291,10 +291,10 @@ def ratio_cut_bound(graph, assignments, *, return_gradient=False):
 
 def cuts_of(graph, labels):
     """Return the ratio-cut and the normalised cut of labels (n,), without -1."""
-    kept = np.flatnonzero(labels >= 0)
-    if len(kept) < len(labels):
-        graph = graph[kept][:, kept]
-        labels = labels[kept]
+    clustered = np.flatnonzero(labels >= 0)
+    if len(clustered) < len(labels):
+        graph = graph[clustered][:, clustered]
+        labels = labels[clustered]
     n_clusters = int(labels.max(initial=0)) + 1
     return (
         cut_of_labels(graph, labels, n_clusters),
@@ -309,8 +309,8 @@ def modularity(graph, labels, degrees):
     """
     edges = graph.tocoo()
     cut = edges.data[labels[edges.row] != labels[edges.col]].sum()
-    kept = labels >= 0
-    volumes = np.bincount(labels[kept], degrees[kept])
+    clustered = labels >= 0
+    volumes = np.bincount(labels[clustered], degrees[clustered])
     total = volumes.sum()
     scale = total or 1.0
     return (total - cut) / scale - np.square(volumes / scale).sum()

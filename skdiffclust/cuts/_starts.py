@@ -133,8 +133,8 @@ def search_labels(
     random_state : RandomState instance
     """
     labels = np.full(len(nodes.small), -1, dtype=np.int64)
-    found = combine_parts(nodes, n_clusters, bounds)
-    if found is None:
+    partition = combine_parts(nodes, n_clusters, bounds)
+    if partition is None:
         # Small parts are placed and counted later.
         missing = nodes.sizes[nodes.small].sum() / n_clusters if place else 0.0
         within = (max(bounds[0] - missing, 0.0), bounds[1])
@@ -142,12 +142,12 @@ def search_labels(
         if init == "spectral":
             start = spectral_labels(large.graph, n_clusters, n_init, random_state)
             start = fill_empty(start, n_clusters, large.sizes)
-            found = local_search(large.level, start, n_clusters, within)
+            partition = local_search(large.level, start, n_clusters, within)
         else:
-            found = search_evenly(
+            partition = search_evenly(
                 large, large.level, n_clusters, n_init, random_state, within
             )
-    labels[~nodes.small] = found
+    labels[~nodes.small] = partition
     if not place or not nodes.small.any():
         return labels
     labels = place_small(labels, nodes.small, nodes.parts, nodes.sizes, points)
@@ -170,10 +170,11 @@ def search_evenly(nodes, level, n_clusters, n_starts, random_state, bounds=UNBOU
         return labels
     even = search(level, n_clusters, n_starts, random_state, (bounds[0], most))
     cut, even_cut = (
-        rank(level, found, n_clusters, UNBOUNDED)[1] for found in (labels, even)
+        rank(level, candidate, n_clusters, UNBOUNDED)[1] for candidate in (labels, even)
     )
     before, after = (
-        modularity(nodes.graph, found, nodes.degrees) for found in (labels, even)
+        modularity(nodes.graph, candidate, nodes.degrees)
+        for candidate in (labels, even)
     )
     return even if after * cut > before * even_cut else labels
 

@@ -334,11 +334,11 @@ def _moves_to_neighbors(X, random_state):
     """Return differences (m, d) between samples of X (n, d) and near ones."""
     rows = random_state.permutation(len(X))[:_N_MOVES]
     points = X.astype(np.float64, copy=False)
-    found, _ = k_nearest(points, points[rows], min(_N_NEIGHBORS + 1, len(X)))
+    neighbors, _ = k_nearest(points, points[rows], min(_N_NEIGHBORS + 1, len(X)))
     # The first is the sample itself, or a duplicate.
-    n_found = found.shape[1]
+    n_found = neighbors.shape[1]
     columns = random_state.randint(min(1, n_found - 1), n_found, size=len(rows))
-    return X[found[np.arange(len(rows)), columns]] - X[rows]
+    return X[neighbors[np.arange(len(rows)), columns]] - X[rows]
 
 
 def _likelihood(labels, n_wrong):

@@ -72,10 +72,10 @@ def _responsibilities(logits, labels, weights):
     varies = values > _SAME * values[-1]
     points = points @ (vectors[:, varies] / np.sqrt(values[varies]))
     total = (weights[:, None] * points).T @ points
-    found = np.eye(logits.shape[1])[labels]
+    responsibilities = np.eye(logits.shape[1])[labels]
     for _ in range(_N_STEPS):
-        shares = weights @ found
-        means = (weights[:, None] * found).T @ points
+        shares = weights @ responsibilities
+        means = (weights[:, None] * responsibilities).T @ points
         occupied = shares > 0
         means[occupied] /= shares[occupied, None]
         within = total - (means.T * shares) @ means
@@ -84,8 +84,8 @@ def _responsibilities(logits, labels, weights):
         scores = points @ directions - (means.T * directions).sum(axis=0) / 2
         scores[:, occupied] += np.log(shares[occupied])
         scores[:, ~occupied] = -np.inf
-        before = found
-        found = softmax(scores)
-        if weights @ np.abs(found - before).max(axis=1) < _LEAST_CHANGE:
+        before = responsibilities
+        responsibilities = softmax(scores)
+        if weights @ np.abs(responsibilities - before).max(axis=1) < _LEAST_CHANGE:
             break
-    return found
+    return responsibilities

@@ -639,7 +639,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
                 weights[...] = 0
         best = ordered(best, logits(best), problem.row_weights)
         n_iter = training.best.n_iter
-        found = logits(best)
+        best_logits = logits(best)
         # The best one may be sharp, without a gradient.
         start = softened(best, problem)
         if self._kind() == "skip" or self._tolerance(len(problem.X)) is None:
@@ -647,11 +647,11 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             losses = [loop.best_loss for loop in training.loops[: starts.n_trained]]
             start = trained[int(np.argmin(losses))]
             own = start.forward(problem.X)[0].argmax(axis=1)
-            start = matched(start, own, found.argmax(axis=1))
+            start = matched(start, own, best_logits.argmax(axis=1))
         for loop in training.loops:
             loop.best_state = None
         walk = self._walk_from(start, problem, rng, X, means)
-        return walk, walk.step_of(best, found, 0.0, n_iter)
+        return walk, walk.step_of(best, best_logits, 0.0, n_iter)
 
     def _tolerance(self, n_samples):
         """Return the largest certificate of a step, None where there is none."""
@@ -800,10 +800,12 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     def _shared(self, problem, means):
         """Return the fitted attributes that the steps of a path have in common."""
         names = "n_features_in_", "feature_names_in_", "_affinity_given"
-        found = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        attributes = {
+            name: getattr(self, name) for name in names if hasattr(self, name)
+        }
         units = problem.units
-        found |= {"means_": means, **self._gamma_attribute(units, len(means))}
-        return found | self._device_attribute(problem)
+        attributes |= {"means_": means, **self._gamma_attribute(units, len(means))}
+        return attributes | self._device_attribute(problem)
 
     def _groups_of_features(self, n_features):
         """Return the Groups of the features; ValueError if they are invalid."""

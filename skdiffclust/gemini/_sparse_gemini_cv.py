@@ -1,6 +1,6 @@
 """SparseGEMINICV: the penalty chosen by the stability of clusters and of supports."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -354,11 +354,11 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         path, judged = _quiet_path(sparse, data, min_features=self.min_features)
         alphas = self._grid(path)
 
-        store, found = self._open(checkpoint, resume, data, sparse, alphas)
+        store, records = self._open(checkpoint, resume, data, sparse, alphas)
         parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
         outcomes = parallel(
             delayed(resample)(clone(sparse), data, rows, seed, alphas)
-            for rows, seed in subsets[len(found) :]
+            for rows, seed in subsets[len(records) :]
         )
         training = Training(
             self,
@@ -369,19 +369,19 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
             learning_rate=sparse.learning_rate,
         )
         for number, loop in enumerate(training):
-            if number == len(found):
+            if number == len(records):
                 outcome, loops = next(outcomes)
-                found.append(outcome)
+                records.append(outcome)
                 judged += loops
                 if store is not None:
                     store.append(outcome, {"number": number})
             for _ in loop:
-                loop.record(-found[number]["objectives"].mean(), state=list)
-        while len(found) < 2:
+                loop.record(-records[number]["objectives"].mean(), state=list)
+        while len(records) < 2:
             # A callback has ended the fit, but two are needed to be compared.
-            found.append(next(outcomes)[0])
+            records.append(next(outcomes)[0])
 
-        self._publish(path, alphas, found, row_weights)
+        self._publish(path, alphas, records, row_weights)
         report_clusters(
             "SparseGEMINICV", self.labels_, n_clusters, sparse._mode(), constraints
         )
@@ -543,7 +543,11 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         """
         labels = np.array([outcome["labels"] for outcome in outcomes])
         supports = np.array([outcome["supports"] for outcome in outcomes])
-        self.path_ = path
+        # `estimator_` has no names, since it is given validated samples.
+        names = {}
+        if hasattr(self, "feature_names_in_"):
+            names = {"feature_names_in_": self.feature_names_in_}
+        self.path_ = replace(path, shared=path.shared | names)
         self.alphas_ = alphas
         self.cluster_stability_ = cluster_stability(labels, weights)
         self.support_stability_ = support_stability(supports)

@@ -58,13 +58,13 @@ def start_partitions(points, row_weights, n_clusters, random_state):
     if points.shape[1] == 0:  # equal samples
         points = np.zeros((points.shape[0], 1))
     weights = np.asarray(row_weights, dtype=np.float64)
-    _, costs, found = kmeans(
+    _, costs, partitions = kmeans(
         points, weights, n_clusters, _N_RUNS, random_state, max_steps=MAX_ITER
     )
     labels = []
     for i in np.argsort(costs, kind="stable"):
-        if not any(np.array_equal(found[i], other) for other in labels):
-            labels.append(found[i])
+        if not any(np.array_equal(partitions[i], other) for other in labels):
+            labels.append(partitions[i])
     return labels
 
 
@@ -207,14 +207,15 @@ def softened(model, problem):
     return scaled(soft_factor(scaled, problem))
 
 
-def matched(model, found, labels):
+def matched(model, predicted, labels):
     """Return a model with its clusters in the order in which they agree with labels.
 
-    `found` (n,) are its own labels; as many samples as possible have the same in both.
+    `predicted` (n,) are its own labels; as many samples as possible have the same in
+    both.
     """
     n_clusters = model.arrays[-1].shape[-1]
     table = np.zeros((n_clusters, n_clusters))
-    np.add.at(table, (labels, found), 1)
+    np.add.at(table, (labels, predicted), 1)
     _, order = linear_sum_assignment(table, maximize=True)
     return model.permute_outputs(order)
 

@@ -26,14 +26,14 @@ def check_stream(gemini, affinity):
             "again."
         )
     if (affinity is not None) != gemini._affinity_given:
-        found = "a matrix"
+        what = "a matrix"
         remedy = "Leave it out"
         if affinity is None:
-            found = "None"
+            what = "None"
             remedy = "Pass one between the samples of X"
         raise ValueError(
             "The 'affinity' parameter of GEMINI.partial_fit must be given in every "
-            f"call or in none. Got {found} instead. {remedy}, or call fit to start "
+            f"call or in none. Got {what} instead. {remedy}, or call fit to start "
             "again."
         )
 

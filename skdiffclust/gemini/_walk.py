@@ -238,8 +238,8 @@ class Walk:
             arrays = state = loop.best_state
         # A path has many epochs, and only the last weights are needed.
         loop.best_state = None
-        for whole, found in zip(wholes, (arrays, state), strict=True):
-            for array, new in zip(whole.arrays, on_all(found), strict=True):
+        for whole, values in zip(wholes, (arrays, state), strict=True):
+            for array, new in zip(whole.arrays, on_all(values), strict=True):
                 array[...] = new
 
 

@@ -383,11 +383,11 @@ class ClAM(
             run.iterate(loop, self._attributes)
         best = training.best
         restart, loss = run.choose(best.best_state)
-        found = self._attributes(scaling.inverse_temperature, *run.pick(restart))
+        attributes = self._attributes(scaling.inverse_temperature, *run.pick(restart))
         given = None
         if constraints is not None:
             given = run.labels, is_free(constraints)
-        self._publish(X, weight, found, reorder=True, given=given)
+        self._publish(X, weight, attributes, reorder=True, given=given)
         self._record(run, loss, best.history)
         vars(self).pop("_stream", None)
         training.finish()
@@ -461,8 +461,8 @@ class ClAM(
         )
         run.iterate(loop, self._attributes)
         restart, loss = run.choose(loop.best_state)
-        found = self._attributes(scaling.inverse_temperature, *run.pick(restart))
-        self._publish(X, weight, found, reorder=first, counted=rows)
+        attributes = self._attributes(scaling.inverse_temperature, *run.pick(restart))
+        self._publish(X, weight, attributes, reorder=first, counted=rows)
         self._stream = scaling, random_state, past, n_learned
         self._record(run, loss, loop.history)
         return self

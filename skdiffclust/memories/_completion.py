@@ -72,9 +72,9 @@ class Completer:
             recalled = _recall(
                 Z, seen, self.memories, self.center, self.choice.inverse_temperature
             )
-            found = _complete(Z, seen, recalled, self.precision, self.choice)
-            found = np.clip(found * self.scale + self.mean, *self.bounds)
-            filled[chosen] = np.where(np.isnan(part), found, part)
+            completed = _complete(Z, seen, recalled, self.precision, self.choice)
+            completed = np.clip(completed * self.scale + self.mean, *self.bounds)
+            filled[chosen] = np.where(np.isnan(part), completed, part)
         return filled
 
 
@@ -326,8 +326,10 @@ def _choose(Z, seen, choices, seed):
                 Z_shown[rows], shown[rows], *normal[:2], beta, rows
             )
         precision = _precision(normal, recalled[beta], choice, rows)
-        found = _complete(Z_shown[rows], shown[rows], recalled[beta], precision, choice)
-        squares = np.square(found - Z[rows])[hidden[rows]]
+        completed = _complete(
+            Z_shown[rows], shown[rows], recalled[beta], precision, choice
+        )
+        squares = np.square(completed - Z[rows])[hidden[rows]]
         # So that no single entry decides.
         errors.append(float(np.minimum(squares, _LARGEST_ERROR**2).mean()))
     best = int(np.argmin(errors))
@@ -345,11 +347,11 @@ def _precision(normal, recalled, choice, rows):
 
 def _complete(Z, seen, recalled, precision, choice):
     """Return completed samples (n, d); hidden entries of Z (n, d) are zeros."""
-    found = recalled
+    completed = recalled
     if choice.is_corrected:
         rest = np.where(seen, Z - recalled, 0.0)
-        found = recalled + _carry_on(rest, seen, precision)[0]
-    return np.where(seen, Z, found)
+        completed = recalled + _carry_on(rest, seen, precision)[0]
+    return np.where(seen, Z, completed)
 
 
 def _recall(Z, seen, memories, center, beta, itself=None):
@@ -390,7 +392,7 @@ def _carry_on(rest, seen, precision, with_spread=False):
     requested. Samples with as many hidden entries are solved for together.
     """
     n_features = rest.shape[1]
-    found = np.zeros(rest.shape)
+    carried = np.zeros(rest.shape)
     spread = np.zeros(n_features**2)
     n_hidden = n_features - seen.sum(axis=1)
     pull = (np.matmul if with_spread else product_by_sample)(rest, precision)
@@ -409,8 +411,8 @@ def _carry_on(rest, seen, precision, with_spread=False):
                 spread += np.bincount(flat.ravel(), inverse.ravel(), n_features**2)
             else:
                 solved = np.linalg.solve(block, right[:, :, None])
-            found[rows[:, None], features] = -solved[:, :, 0]
-    return found, spread.reshape(n_features, n_features)
+            carried[rows[:, None], features] = -solved[:, :, 0]
+    return carried, spread.reshape(n_features, n_features)
 
 
 def _fit_normal(Z, seen, ridge):
@@ -431,8 +433,8 @@ def _fit_normal(Z, seen, ridge):
     for _ in range(n_steps):
         before = filled
         rest = np.where(seen, Z - mean, 0.0)
-        found, spread = _carry_on(rest, seen, np.linalg.inv(covariance), True)
-        filled = np.where(seen, Z, found + mean)
+        carried, spread = _carry_on(rest, seen, np.linalg.inv(covariance), True)
+        filled = np.where(seen, Z, carried + mean)
         mean = filled.mean(axis=0)
         gaps = filled - mean
         covariance = _shrunk((gaps.T @ gaps + spread) / n_samples, n_samples, ridge)

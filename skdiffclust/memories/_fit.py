@@ -77,18 +77,18 @@ class Fit:
                 *drawn, self._random_state, spherical=self._is_spherical
             )
             best = np.argsort(costs, kind="stable")
-            found = self._run_lloyd(seeds[best], costs[best])
-            self._converged = found, log_weights
-            seeds = np.concatenate([found[None], seeds[best[1:_CONSTRAINED]]])
+            centers = self._run_lloyd(seeds[best], costs[best])
+            self._converged = centers, log_weights
+            seeds = np.concatenate([centers[None], seeds[best[1:_CONSTRAINED]]])
             if self._constraints is None:
                 seeds = seeds[:1]
         if self._constraints is not None:
             Z = self._scaling.transform(self._X)
-            found, self.labels = constrained_lloyd(
+            centers, self.labels = constrained_lloyd(
                 Z, self._weight, seeds, self._constraints, self.dynamics.metric
             )
-            self._converged = found, log_weights
-            seeds = found[None]
+            self._converged = centers, log_weights
+            seeds = centers[None]
         self.descent = Descent(
             seeds,
             np.tile(log_weights, (len(seeds), 1)),
@@ -105,7 +105,7 @@ class Fit:
         """Train more slowly after some epochs, and let k-means continue beside it."""
         descent = self.descent
         descent.learning_rate /= np.sqrt(1.0 + n_epochs / _STREAM_EPOCHS)
-        found, costs, _ = lloyd(
+        centers, costs, _ = lloyd(
             self._Z,
             self._sample_weight,
             descent.memories,
@@ -113,11 +113,11 @@ class Fit:
             tol=TOLERANCE,
             spherical=self._is_spherical,
         )
-        found = self._run_lloyd(found, costs)
+        centers = self._run_lloyd(centers, costs)
         # Exchanges may move a memory to another cluster: each keeps its number.
-        far = cdist(descent.memories[0], found, "sqeuclidean")
+        far = cdist(descent.memories[0], centers, "sqeuclidean")
         order = linear_sum_assignment(far)[1]
-        self._converged = found[order], descent.log_weights[0]
+        self._converged = centers[order], descent.log_weights[0]
 
     def _run_lloyd(self, seeds, costs):
         """Return the best k-means solution (k, d) from seeds (r, k, d), best first."""
@@ -218,12 +218,12 @@ class Fit:
             descent.memories, descent.log_weights = map(
                 np.stack, zip(*candidates, strict=True)
             )
-        found = [0]
+        counts = [0]
         if len(candidates) > 1:
             labels = [assign(self._Z, *each, self.dynamics) for each in candidates]
-            found = [len(np.unique(each)) for each in labels]
+            counts = [len(np.unique(each)) for each in labels]
         losses = descent.evaluate(self._Z, self._sample_weight)
-        restart = int(np.lexsort((losses, np.negative(found)))[0])
+        restart = int(np.lexsort((losses, np.negative(counts)))[0])
         if self._converged is not None:
             last = losses[-1]
             self.start_is_kept = restart == len(losses) - 1

@@ -257,9 +257,9 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
             completed[:, self._is_kept] = self._completer.complete(kept)
         for feature, values in self._valid.items():
             missing = np.isnan(X[:, feature])
-            found = completed[missing, feature]
+            imputed = completed[missing, feature]
             middles = 0.5 * (values[1:] + values[:-1])
-            completed[missing, feature] = values[np.searchsorted(middles, found)]
+            completed[missing, feature] = values[np.searchsorted(middles, imputed)]
         if not self.keep_empty_features:
             completed = completed[:, self._is_kept]
         if self.indicator_ is not None:

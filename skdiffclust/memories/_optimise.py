@@ -116,9 +116,9 @@ class Descent:
             shares = weight[chosen]
             # Rounding is far below the noise of a batch; decisions are in double.
             Z = rows[chosen].astype(np.float32)
-            found, order, n_scored = self._completed(Z, shares, random_state)
+            completion, order, n_scored = self._completed(Z, shares, random_state)
             gradient = np.empty_like(self.memories)
-            gradient[:, :, order] = found.gradient
+            gradient[:, :, order] = completion.gradient
             mean = Z.shape[1] / n_scored
             of_memories, of_weights = self._optimisers
             of_memories.learning_rate = self.learning_rate * self._size
@@ -127,12 +127,12 @@ class Descent:
                 self.memories = on_sphere(self.memories)
             if self._learn_weights:
                 of_weights.learning_rate = self.learning_rate
-                of_weights.step([self.log_weights], [found.weight_gradient * mean])
+                of_weights.step([self.log_weights], [completion.weight_gradient * mean])
                 # Only their differences matter.
                 self.log_weights -= self.log_weights.mean(axis=1, keepdims=True)
-            loss += found.loss
+            loss += completion.loss
             total += n_scored
-            attracted += found.attracted
+            attracted += completion.attracted
         self._relocate_empty(attracted, Z, shares)
         return loss / total
 
@@ -145,7 +145,7 @@ class Descent:
         if self._mask_probability is not None:
             order, groups = mask_groups(*Z.shape, self._mask_probability, random_state)
             Z = Z[:, order]
-        found = self._complete(
+        completion = self._complete(
             Z,
             self.memories[:, :, order].astype(Z.dtype),
             self.log_weights,
@@ -158,7 +158,7 @@ class Descent:
             float(weight[rows].sum()) * (part.stop - part.start or Z.shape[1])
             for rows, part in groups
         )
-        return found, order, n_scored
+        return completion, order, n_scored
 
     def _relocate_empty(self, attracted, Z, weight):
         """Move memories that attracted no sample to the farthest samples of Z.
@@ -177,8 +177,8 @@ class Descent:
         """Return the loss (r,) per entry of samples Z (m, d), always the same masks."""
         random_state = np.random.RandomState(0)
         rows = random_state.permutation(len(weight))
-        found, _, n_scored = self._completed(Z[rows], weight[rows], random_state)
-        return found.loss / n_scored
+        completion, _, n_scored = self._completed(Z[rows], weight[rows], random_state)
+        return completion.loss / n_scored
 
     def copy_state(self):
         """Return copies of memories and log weights."""

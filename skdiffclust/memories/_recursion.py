@@ -51,10 +51,10 @@ class Grams:
 
     def times(self, shares):
         """Return the products with the memories (..., k, b) of shares (..., k, b)."""
-        found = np.zeros_like(shares)
+        products = np.zeros_like(shares)
         for rows, gram in self._parts:
-            found[..., rows] = gram @ shares[..., rows]
-        return found
+            products[..., rows] = gram @ shares[..., rows]
+        return products
 
     def zeros(self):
         """Return a gradient (..., k, k) by the products of each group."""
@@ -117,10 +117,10 @@ def euclidean_backward(steps, by_pull, grams, dynamics):
                 by_share += step * left**t * by_pull
         else:
             by_share = step * by_pull
-        found = _through_softmax(share, by_share)
-        by_logits += found
-        found *= 2.0 * dynamics.inverse_temperature
-        by_products = left * by_products + found if left else found
+        gradient = _through_softmax(share, by_share)
+        by_logits += gradient
+        gradient *= 2.0 * dynamics.inverse_temperature
+        by_products = left * by_products + gradient if left else gradient
     return by_products, by_logits, by_gram
 
 
@@ -178,9 +178,9 @@ def sphere_backward(start, steps, by_cosine, grams, dynamics):
         by_start += taken.step * by_cosine * share
         outer = taken.step * (by_products + 0.5 * by_length * share)
         grams.add_outer(by_gram, share, outer)
-        found = _through_softmax(share, by_share)
-        by_logits += found
-        by_products += by_length * share + dynamics.inverse_temperature * found
+        gradient = _through_softmax(share, by_share)
+        by_logits += gradient
+        by_products += by_length * share + dynamics.inverse_temperature * gradient
     return by_start + by_products, by_logits, by_gram
 
 

@@ -54,11 +54,11 @@ def completion_with_gradient(
     dynamics = dynamics._replace(inverse_temperature=beta)
     weight = sample_weight.astype(X.dtype)
     if dynamics.metric == "cosine":
-        found = _by_cosines(X, memories, bias, dynamics, weight)
+        terms = _by_cosines(X, memories, bias, dynamics, weight)
     else:
         fill = fill.astype(X.dtype)
-        found = _by_squares(X, memories, bias, dynamics, weight, groups, fill)
-    error, gradient, by_logits, share = found
+        terms = _by_squares(X, memories, bias, dynamics, weight, groups, fill)
+    error, gradient, by_logits, share = terms
     return Completion(
         (error @ weight)[:, 0].astype(np.float64),
         gradient,
