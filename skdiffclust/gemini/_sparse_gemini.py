@@ -224,14 +224,13 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     `kkt_`. The problem is not convex, so the solution is a stationary point. `fit`
     follows the default path up to `alpha`, so that it finds the same solution as
     `path`, and computes it to more digits: a feature whose weights are nearly zero in
-    the path may not be selected by `fit` (in 2 of 80 comparisons on ten data sets).
-    Otherwise, the model is trained at each penalty by proximal gradient descent with
-    momentum 0.9 until the loss stops improving and, with ``model="mlp"``, `kkt_` is at
-    most 0.05. The momentum is computed from the iterates after the proximal step, so
-    that its fixed points are solutions of the problem above. The code published with
-    [1]_ computes it from the gradients, and its fixed points are solutions for a tenth
-    of the penalty: a value of 10 for its :math:`\lambda` corresponds to an `alpha` of
-    about 1.
+    the path may not be selected by `fit`. Otherwise, the model is trained at each
+    penalty by proximal gradient descent with momentum 0.9 until the loss stops
+    improving and, with ``model="mlp"``, `kkt_` is at most 0.05. The momentum is
+    computed from the iterates after the proximal step, so that its fixed points are
+    solutions of the problem above. The code published with [1]_ computes it from the
+    gradients, and its fixed points are solutions for a tenth of the penalty: a value of
+    10 for its :math:`\lambda` corresponds to an `alpha` of about 1.
 
     A feature that has been dropped can be selected again at a later step. X is scaled
     internally as in :class:`GEMINI`.
