@@ -247,9 +247,8 @@ class _Perturbed(nn.Module):
         str
             As in ``repr`` of a module.
         """
-        return (
-            f"n_clusters={self.n_clusters}, noise_scale={self.noise_scale}, "
-            f"n_perturbations={self.n_perturbations}"
+        return ", ".join(
+            f"{name}={getattr(self, name)!r}" for name in _RULES if hasattr(self, name)
         )
 
     def _seeds(self, n_items):

@@ -215,6 +215,14 @@ def test_layer_pulls_cotangents_back_as_the_kernels_do(
     np.testing.assert_allclose(gradients[0], gradients[0].T)
 
 
+def test_a_loss_is_shown_with_its_parameters():
+    loss = PartialFenchelYoungLoss(3, noise="gumbel", reduction="sum")
+    assert repr(loss) == (
+        "PartialFenchelYoungLoss(n_clusters=3, noise_scale=0.1, n_perturbations=100, "
+        "noise='gumbel', reduction='sum')"
+    )
+
+
 def test_weight_passes_gradcheck(backend, global_random_seed):
     layer = PerturbedForest(3, n_perturbations=10, seed=global_random_seed)
     tensor = torch.from_numpy(similarity_of(6, global_random_seed)).requires_grad_()
