@@ -140,6 +140,8 @@ if PUBLISHED:
     }
 
 autosummary_generate = True
+# The docstrings say what parameters may be.
+autodoc_typehints = "none"
 # The contents of a page of the API name a method, not its class again.
 toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False

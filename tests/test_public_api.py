@@ -12,11 +12,13 @@ import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
+from typing import get_args
 from urllib.parse import unquote
 
 import pytest
 
 import skdiffclust
+from skdiffclust._compat import StrOptions
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -49,6 +51,33 @@ def run_here(code):
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(compile(code, "page", "exec"), {"__name__": "__main__"})
     return printed.getvalue()
+
+
+# Of the rules for a parameter, by their names or those of their types.
+KINDS = {"Integral": int, "Real": float, "boolean": bool, "str": str, "dict": dict}
+
+
+@pytest.mark.parametrize("name", sorted(skdiffclust.__all__))
+def test_constructors_are_annotated_as_they_are_validated(name):
+    """Type checkers infer int from a default of 2, and would refuse "auto"."""
+    estimator = getattr(skdiffclust, name)
+    rules = getattr(estimator, "_parameter_constraints", {})
+    parameters = inspect.signature(estimator).parameters if rules else {}
+    for parameter in rules.keys() & parameters.keys():
+        annotation = parameters[parameter].annotation
+        if annotation is object:
+            continue
+        for rule in rules[parameter]:
+            if isinstance(rule, StrOptions):
+                kind = str
+            elif rule is None:
+                kind = type(None)
+            elif rule == "random_state":
+                kind = int
+            else:
+                rule = getattr(rule, "type", rule)
+                kind = KINDS[getattr(rule, "__name__", rule)]
+            assert kind in (get_args(annotation) or (annotation,)), parameter
 
 
 @pytest.mark.parametrize("name", public_modules())

@@ -259,19 +259,19 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
 
     def __init__(
         self,
-        n_clusters=8,
+        n_clusters: int | str = 8,
         *,
-        affinity="ranked_neighbors",
-        n_neighbors="auto",
-        metric="euclidean",
-        temperature=1.0,
-        cut="normalized",
-        min_cluster_size="auto",
-        max_imbalance=None,
-        small_components="place",
-        init="auto",
-        n_init="auto",
-        random_state=None,
+        affinity: object = "ranked_neighbors",
+        n_neighbors: int | str = "auto",
+        metric: str = "euclidean",
+        temperature: float = 1.0,
+        cut: str = "normalized",
+        min_cluster_size: float | str = "auto",
+        max_imbalance: float | None = None,
+        small_components: str = "place",
+        init: str = "auto",
+        n_init: int | str = "auto",
+        random_state: int | np.random.RandomState | None = None,
     ):
         self.n_clusters = n_clusters
         self.affinity = affinity

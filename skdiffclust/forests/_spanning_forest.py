@@ -314,19 +314,19 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
 
     def __init__(
         self,
-        n_clusters=2,
+        n_clusters: int | str | None = 2,
         *,
-        distance_threshold=None,
-        metric="euclidean",
-        cut_rule="size_weighted",
-        min_cluster_size=1,
-        min_samples=None,
-        n_perturbations=0,
-        edge_noise=0.2,
-        consensus=False,
-        algorithm="auto",
-        n_jobs=None,
-        random_state=None,
+        distance_threshold: float | None = None,
+        metric: object = "euclidean",
+        cut_rule: str = "size_weighted",
+        min_cluster_size: int = 1,
+        min_samples: int | None = None,
+        n_perturbations: int = 0,
+        edge_noise: float = 0.2,
+        consensus: bool = False,
+        algorithm: str = "auto",
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
     ):
         self.n_clusters = n_clusters
         self.distance_threshold = distance_threshold

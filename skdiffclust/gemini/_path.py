@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -132,7 +133,7 @@ class SparsePath:
             f"{self.n_features[self.chosen]} features)"
         )
 
-    def select(self, *, n_features=None, alpha=None, keep_threshold=None):
+    def select(self, *, n_features=None, alpha=None, keep_threshold=None) -> Any:
         """Return the fitted estimator of a step.
 
         Parameters

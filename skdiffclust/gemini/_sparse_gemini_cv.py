@@ -226,16 +226,16 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
 
     def __init__(
         self,
-        estimator=None,
+        estimator: object = None,
         *,
-        n_clusters=None,
-        n_alphas=20,
-        n_resamples=10,
-        sample_fraction=0.5,
-        min_features=1,
-        selection_threshold=0.9,
-        n_jobs=None,
-        random_state=None,
+        n_clusters: object = None,
+        n_alphas: int = 20,
+        n_resamples: int = 10,
+        sample_fraction: float = 0.5,
+        min_features: int = 1,
+        selection_threshold: float = 0.9,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
     ):
         self.estimator = estimator
         self.n_clusters = n_clusters

@@ -149,17 +149,17 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        inverse_temperature="auto",
-        linear_correction="auto",
-        far_values="missing",
-        min_value=None,
-        max_value=None,
-        discrete_features=None,
-        n_memories=5000,
-        missing_values=np.nan,
-        add_indicator=False,
-        keep_empty_features=False,
-        random_state=None,
+        inverse_temperature: float | str = "auto",
+        linear_correction: bool | str = "auto",
+        far_values: str = "missing",
+        min_value: object = None,
+        max_value: object = None,
+        discrete_features: object = None,
+        n_memories: int = 5000,
+        missing_values: float = np.nan,
+        add_indicator: bool = False,
+        keep_empty_features: bool = False,
+        random_state: int | np.random.RandomState | None = None,
     ):
         self.inverse_temperature = inverse_temperature
         self.linear_correction = linear_correction
