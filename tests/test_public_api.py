@@ -18,7 +18,6 @@ from urllib.parse import unquote
 import pytest
 
 import skdiffclust
-from skdiffclust._compat import StrOptions
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -68,9 +67,7 @@ def test_constructors_are_annotated_as_they_are_validated(name):
         if annotation is object:
             continue
         for rule in rules[parameter]:
-            if isinstance(rule, StrOptions):
-                kind = str
-            elif rule is None:
+            if rule is None:
                 kind = type(None)
             elif rule == "random_state":
                 kind = int

@@ -21,11 +21,11 @@ _SAME = 1e-12  # share of the largest variance of logits that is rounding
 
 
 def some_rows(row_weights):
-    """Return rows (m,) of weights (n,) above 0, at most 500, at random but the same."""
+    """Return at most 500 rows (m,) of weights (n,) above 0, always the same ones."""
     rows = np.flatnonzero(row_weights)
     if len(rows) <= _MOST_SAMPLES:
         return rows
-    # Rows at equal distances could all be of one cluster.
+    # At random, because every tenth row, say, may be of one cluster.
     chosen = np.random.RandomState(0).choice(rows, _MOST_SAMPLES, replace=False)
     return np.sort(chosen)
 

@@ -404,9 +404,9 @@ class ClAM(
         all samples seen so far, drawn at random, are kept in the estimator, and each
         call trains on these, so that a stream may be sorted by cluster. Set `half_life`
         for a stream that drifts, so that early samples are forgotten. A pickled
-        estimator contains these samples. Missing entries are completed among them; how
-        is determined again whenever a fifth more samples, or a fifth of `half_life`,
-        have been seen.
+        estimator contains these samples. Missing entries are completed from them, by a
+        model that is fitted again whenever a fifth more samples, or a fifth of
+        `half_life`, have been seen.
 
         Parameters
         ----------

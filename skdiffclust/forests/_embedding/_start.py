@@ -76,22 +76,22 @@ def linear_encoder(init, X, known, n_clusters, n_components, random_state):
     """
     n_directions = min(n_components, *X.shape)
     is_tested = init == "auto"
-    discriminants = None
+    projection = None
     if init != "pca" and known.n_classes == n_clusters > 1:
-        discriminants = class_directions(
+        projection = class_directions(
             X, known.classes, n_directions, is_tested=is_tested
         )
-    if discriminants is None and (
+    if projection is None and (
         tells_unseen_classes(X, known.classes, n_directions, random_state)
         if is_tested
         else init == "lda"
     ):
-        discriminants = discriminant_directions(X, known.groups, n_directions)
-    init = "pca" if discriminants is None else "lda"
-    if discriminants is None:
+        projection = discriminant_directions(X, known.groups, n_directions)
+    init = "pca" if projection is None else "lda"
+    if projection is None:
         axes = principal_axes(X, n_directions)
-        discriminants = axes.directions, axes.mean
-    directions, mean = discriminants
+        projection = axes.directions, axes.mean
+    directions, mean = projection
     n_found = directions.shape[1]
     if n_found < n_components:
         drawn = random_state.normal(size=(n_components, n_found))
@@ -131,12 +131,12 @@ def class_directions(X, classes, n_directions, *, is_tested):
         parts[order] = np.arange(len(labels)) % _N_PARTS
         if not _gain(points, principal, labels, parts, find) >= 0:
             return None
-    discriminants = find(points, labels)
-    if discriminants is None:
+    directions = find(points, labels)
+    if directions is None:
         return None
-    return _with_signs(
-        axes.directions @ discriminants if is_wide else discriminants
-    ), axes.mean
+    if is_wide:
+        directions = axes.directions @ directions
+    return _with_signs(directions), axes.mean
 
 
 def _class_discriminants(points, labels, n_directions):

@@ -139,8 +139,8 @@ def choose_number(scores, evidence, n_parts, n_samples):
     if n_parts == 1:
         other, fall = number_by_falls(falls)
         is_clear = fall > _CLEAR_FALL
-    gained = evidence[first - 2 :][: len(falls)]
-    total = np.cumsum(gained - _LEAST_EVIDENCE) + _WEIGHT_OF_FALL * falls
+    evidence = evidence[first - 2 :][: len(falls)]
+    total = np.cumsum(evidence - _LEAST_EVIDENCE) + _WEIGHT_OF_FALL * falls
     if total.max() > _CLEAR:
         return Choice(first + int(np.argmax(total)), True, other)
     return Choice(other or n_parts, is_clear, None)

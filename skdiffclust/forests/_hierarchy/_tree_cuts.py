@@ -38,7 +38,7 @@ SIZE_POWER = 0.75
 # part of its tree.
 LEAST_CLUSTER = 5.0
 _SMALL_PART = 0.1
-# More samples that lie apart are no group of outliers.
+# At least as many samples that lie apart are no group of outliers.
 _LEAST_CLEAR = 20.0
 # Standard deviations by which the logarithm of the length of a clear gap exceeds the
 # mean of those on either side, and, if it leads to a small cluster, that of the best
@@ -273,8 +273,9 @@ def _small_clusters(counts, sums, place, may_cut, logs):
 def _is_clear(counts, sums, place, logs):
     """Whether the edge at `place` is longer by far than those on both sides of it.
 
-    Fewer samples that lie apart may be a group of outliers: they are not to be sparser
-    by far, either. `counts` and `logs` are those of a part, `sums` as elsewhere.
+    Fewer than `_LEAST_CLEAR` samples may be a group of outliers, so they must not be
+    much sparser than the others. `counts` and `logs` are those of a part, `sums` the
+    running sums of its sizes.
     """
     smaller = min(_sides(sums, counts, place))
     if smaller < LEAST_CLUSTER:
@@ -282,7 +283,7 @@ def _is_clear(counts, sums, place, logs):
     stop = place + counts[place]
     sides = logs[place + 1 : stop], np.concatenate([logs[:place], logs[stop:]])
     sides = [side[~np.isnan(side)] for side in sides]
-    # Of as many edges the sparser ones count as the smaller side.
+    # Of two sides with equally many edges, the sparser one counts as the smaller.
     sides.sort(key=lambda side: (len(side), -side.sum()))
     if not len(sides[0]):
         return False

@@ -89,8 +89,7 @@ def fenchel_young_loss(
     relation = checked_relation(similarity, 1)
     n = relation.n_samples
     edges = check_forest(forest, n)
-    seed = draw_seed(random_state)
-    plan = Noise(float(noise_scale), int(n_perturbations), "normal", seed)
+    plan = _loss_noise(noise_scale, n_perturbations, random_state)
     target = _positions(relation, np.sort(edges, axis=1))
     sampler = make_sampler(relation, None, n - len(edges), plan)
     sums = sum_samples(sampler, relation, plan)
@@ -189,8 +188,7 @@ def partial_fenchel_young_loss(
     """
     relation = checked_relation(similarity, n_clusters)
     constraints = constraints_for(relation, constraints)
-    seed = draw_seed(random_state)
-    plan = Noise(float(noise_scale), int(n_perturbations), "normal", seed)
+    plan = _loss_noise(noise_scale, n_perturbations, random_state)
     loss, gradient = partial_loss_with_gradient(relation, constraints, n_clusters, plan)
     return (loss, relation.spread(gradient)) if return_gradient else loss
 
@@ -206,6 +204,12 @@ def partial_loss_with_gradient(relation, constraints, n_clusters, plan):
     # Two sums of the same edges may differ by rounding.
     loss = 2.0 * float(np.maximum(free.totals - bound.totals, 0.0).mean())
     return loss, (free.edges - bound.edges) / plan.n_samples
+
+
+def _loss_noise(noise_scale, n_perturbations, random_state):
+    """Return the normal noise of a loss."""
+    seed = draw_seed(random_state)
+    return Noise(float(noise_scale), int(n_perturbations), "normal", seed)
 
 
 def check_forest(forest, n):

@@ -61,13 +61,11 @@ def _nearest_of_all(lengths, n_neighbors):
     values = np.empty((n_samples, n_neighbors))
     for start in range(0, n_samples, step):
         block = everyone[start : start + step]
-        block_lengths = np.array(lengths.between(block, everyone), dtype=np.float64)
-        block_lengths[np.arange(len(block)), block] = np.inf
-        nearest = np.argpartition(block_lengths, n_neighbors - 1, axis=1)[
-            :, :n_neighbors
-        ]
+        far = np.array(lengths.between(block, everyone), dtype=np.float64)
+        far[np.arange(len(block)), block] = np.inf
+        nearest = np.argpartition(far, n_neighbors - 1, axis=1)[:, :n_neighbors]
         columns[block] = nearest
-        values[block] = np.take_along_axis(block_lengths, nearest, axis=1)
+        values[block] = np.take_along_axis(far, nearest, axis=1)
     starts = n_neighbors * np.arange(n_samples + 1)
     return csr_array(
         (lengths.finish(values.ravel()), columns.ravel(), starts),
