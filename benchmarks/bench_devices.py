@@ -1,7 +1,7 @@
 """How long do the losses and estimators take on a CUDA device?
 
-Seconds of a step in turn with the CPU; where there is no device it says so. Whether
-results agree is tested by ``pytest -m gpu``.
+Seconds of a step in turn with the CPU, and of whole fits of the images of USPS, whose
+labels are compared with those of the CPU. Where there is no device it says so.
 
     python benchmarks/bench_devices.py
     python benchmarks/bench_devices.py --rehearse
@@ -16,15 +16,11 @@ from statistics import median
 
 import numpy as np
 import torch
-from shared import versions
-from torch import nn
+from shared import load, versions
+from sklearn.metrics import adjusted_rand_score
 
-from skdiffclust import ClAM
-from skdiffclust.nn import (
-    GEMINILoss,
-    PerturbedForest,
-    RatioCutLoss,
-)
+from skdiffclust import GEMINI, ClAM, DeepClAM, PRCut
+from skdiffclust.nn import PerturbedForest
 
 ROUNDS = 5
 
@@ -75,51 +71,18 @@ def memories_step(n, d, k, batch):
     return prepare
 
 
-def cuts_step(n, d, k, batch):
-    """Return a function of a device: an epoch of the loss of PRCut with its encoder."""
-    rng = np.random.RandomState(0)
-    rows = rng.normal(size=(n, d)).astype(np.float32)
-    block = (rng.uniform(size=(batch, batch)) < 0.04).astype(np.float32)
-
-    def prepare(device):
-        X, graph = torch.tensor(rows, device=device), torch.tensor(block, device=device)
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
-            network = nn.Sequential(nn.Linear(d, 128), nn.GELU(), nn.Linear(128, k))
-        network, loss_of = network.to(device), RatioCutLoss(k).to(device)
-        optimizer = torch.optim.AdamW(network.parameters(), lr=0.01)
-
-        def step():
-            for first in range(0, n - 2 * batch + 1, 2 * batch):
-                optimizer.zero_grad()
-                left = network(X[first : first + batch])
-                right = network(X[first + batch : first + 2 * batch])
-                loss_of(graph, left, right).backward()
-                optimizer.step()
-
-        return step
-
-    return prepare
-
-
-def gemini_step(n, d, k, objective, mode):
-    """Return a function of a device: forward and backward of GEMINILoss."""
-    rng = np.random.RandomState(0)
-    rows = rng.normal(size=(n, d)).astype(np.float32)
-    logits = rng.normal(size=(n, k)).astype(np.float32)
-
-    def prepare(device):
-        leaf = torch.tensor(logits, device=device, requires_grad=True)
-        features = torch.tensor(rows, device=device)
-        loss_of = GEMINILoss(objective, mode=mode)
-
-        def step():
-            leaf.grad = None
-            loss_of(leaf, features).backward()
-
-        return step
-
-    return prepare
+def fits(name):
+    """Return the classes of a data set, and {estimator: its fit on a device}."""
+    X, y = load(name)
+    X = X / X.max()
+    params = {"random_state": 0}
+    return y, {
+        "DeepClAM(10)": lambda device: DeepClAM(10, device=device, **params).fit(X),
+        "PRCut(10)": lambda device: PRCut(10, device=device, **params).fit(X),
+        "GEMINI(10, model='mlp', batch_size=500)": lambda device: GEMINI(
+            10, model="mlp", batch_size=500, device=device, **params
+        ).fit(X),
+    }
 
 
 def quietly(function, *args):
@@ -141,14 +104,6 @@ def workloads(small):
     for n, d, k in [(500, 4, 3)] if small else [(100_000, 64, 10), (200_000, 64, 50)]:
         what = f"ClAM, one epoch, {n} × {d}, k = {k}"
         found["memories", what] = memories_step(n, d, k, n // 10)
-    for n, d, k in [(600, 4, 3)] if small else [(10_000, 784, 10), (20_000, 16, 26)]:
-        batch = 64 if small else 256
-        what = f"RatioCutLoss with its network, one epoch, {n} × {d}, k = {k}"
-        found["cuts", what] = cuts_step(n, d, k, batch)
-    for n, d, k in [(100, 4, 3)] if small else [(1000, 64, 10), (20_000, 64, 10)]:
-        for objective, mode in (("mmd", "ova"), ("mmd", "ovo"), ("kl", "ovo")):
-            what = f"GEMINILoss {objective} {mode}, {n} × {d}, k = {k}"
-            found["gemini", what] = gemini_step(n, d, k, objective, mode)
     return found
 
 
@@ -177,6 +132,21 @@ def times(device, small):
         yield room, what, *map(median, zip(*taken, strict=True))
 
 
+def report_fits(device, name):
+    """Fit on the CPU and twice on the device: seconds, and agreement of the labels."""
+    y, fit_on = fits(name)
+    for what, fit in fit_on.items():
+        seconds, labels = [], []
+        for place in ("cpu", device, device):
+            start, used = time.perf_counter(), time.process_time()
+            model = quietly(fit, place)
+            taken = time.perf_counter() - start, time.process_time() - used
+            seconds.append("{:.2f} ({:.2f})".format(*taken))
+            labels.append(model.labels_)
+        same = [adjusted_rand_score(labels[0], other) for other in (y, *labels[1:])]
+        print(f"{name}, {what}: {' '.join(seconds)}", *np.round(same, 3), flush=True)
+
+
 def main():
     """Measure; say so where there is no device."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -191,6 +161,11 @@ def main():
     print("Seconds of a step: CPU, device, ratio")
     for room, what, cpu, gpu in times(device, small=rehearse):
         print(f"{room}, {what}: {cpu:.4f} {gpu:.4f} {cpu / gpu:.1f}", flush=True)
+    print(
+        "Fits: seconds (of the processor) on the CPU, on the device, once more there;"
+    )
+    print("ARI of the CPU's labels with the classes, and with those of the device")
+    report_fits(device, "digits" if rehearse else "usps_train")
 
 
 if __name__ == "__main__":

@@ -25,6 +25,12 @@ HAS_TORCH = find_spec("torch") is not None
 IMPORTS_TORCH = re.compile(r"^(import|from) (torch|skdiffclust\.nn)\b", re.MULTILINE)
 
 
+def pytest_configure(config):
+    """Hide GPUs from all tests but those of the marker: the others are of the CPU."""
+    if not re.search(r"(?<!not )\bgpu\b", config.option.markexpr):
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+
 def pytest_ignore_collect(collection_path):
     """Where torch is missing, pass over the files that import it at the top."""
     if HAS_TORCH or collection_path.suffix != ".py":

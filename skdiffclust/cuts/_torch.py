@@ -348,18 +348,22 @@ class ModuleModel:
         ]
         if len(parts) == 1:
             logits = self.module(parts[0])
-            gradient = gradient_of(to_numpy(logits))
-            logits.backward(to_tensor(gradient, self.device, logits.dtype))
+            self._propagate(logits, gradient_of(to_numpy(logits)))
             return
         with torch.no_grad():
             outputs = [to_numpy(self.module(part)) for part in parts]
         gradient = gradient_of(np.concatenate(outputs))
         start = 0
         for part in parts:
-            logits = self.module(part)
-            mine = gradient[start : start + len(part)]
-            logits.backward(to_tensor(mine, self.device, logits.dtype))
+            self._propagate(self.module(part), gradient[start : start + len(part)])
             start += len(part)
+
+    def _propagate(self, logits, gradient):
+        """Add the gradients that one (b, k) at the logits gives the parameters."""
+        # A backward pass that began with a matrix product would make torch warn that
+        # the thread has no CUDA context yet.
+        gradient = to_tensor(gradient, self.device, logits.dtype)
+        (logits * gradient).sum().backward()
 
     def load(self, state):
         """Load the parameters and buffers of a state."""

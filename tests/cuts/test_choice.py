@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.linalg import toeplitz
+from scipy.linalg import block_diag, toeplitz
 from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 
@@ -60,7 +60,7 @@ def test_cliques_in_a_ring_are_counted(k):
     "ignore:GraphCutClustering.n_clusters='auto'. sees no clear:UserWarning"
 )
 def test_the_number_is_at_least_what_the_constraints_need():
-    graph = sp.block_diag([1 - np.eye(8)] * 2, format="csr")
+    graph = sp.csr_array(block_diag(*[1 - np.eye(8)] * 2))
     model = GraphCutClustering(**AUTO, affinity="precomputed").fit(graph)
     assert model.n_clusters_ == 2
     clique = [[0, 8], [0, 9], [8, 9]]

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.linalg import block_diag
 from sklearn.base import clone
 from sklearn.cluster import SpectralClustering
 from sklearn.datasets import load_digits, make_blobs, make_moons
@@ -438,12 +439,12 @@ def test_wrong_graphs_are_refused(graph, match, blobs):
 @pytest.mark.few_epochs
 def test_more_parts_than_clusters_are_put_together_whole(blobs):
     blocks = [np.ones((size, size)) for size in (50, 40, 30)]
-    parts = sp.block_diag(blocks, format="csr")
+    parts = sp.csr_array(block_diag(*blocks))
     with pytest.warns(UserWarning, match="3 parts that no edge joins.*n_clusters=2"):
         model = GraphCutClustering(2, **FREE).fit(blobs[0], graph=parts)
     np.testing.assert_array_equal(model.labels_, np.repeat([1, 0, 0], [50, 40, 30]))
     assert model.ratio_cut_ == model.normalized_cut_ == 0.0
-    parts = sp.block_diag([np.ones((40, 40))] * 3, format="csr")
+    parts = sp.csr_array(block_diag(*[np.ones((40, 40))] * 3))
     assert PRCut(3, **QUICK).fit(blobs[0], graph=parts).init_ratio_cut_ == 0.0
 
 

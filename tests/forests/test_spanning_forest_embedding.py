@@ -161,6 +161,21 @@ class Images(nn.Module):
 
 
 @pytest.mark.few_epochs
+@pytest.mark.gpu
+@pytest.mark.few_epochs
+def test_a_gpu_trains_what_the_cpu_trains():
+    if not torch.cuda.is_available():
+        pytest.skip("There is no CUDA device here.")
+    X, y = hidden_signal()
+    module = nn.Linear(X.shape[1], 2, dtype=torch.float64)
+    fits = [
+        make(3, encoder=module, device=device, max_iter=3).fit(X, y)
+        for device in ("cpu", "cuda")
+    ]
+    assert fits[1].device_ == "cuda"
+    np.testing.assert_allclose(*(fit.transform(X) for fit in fits), rtol=1e-6)
+
+
 def test_module_on_images():
     rng = np.random.RandomState(0)
     y = np.arange(40) % 2
