@@ -7,7 +7,7 @@ from skdiffclust._kmeans import TOLERANCE, lloyd, squared_distances, take
 # Samples used in seeding, racing and selection; more would change little.
 MAX_ROWS = 8192
 _EXCHANGE_STEPS = 16  # of Lloyd, before the cost is compared
-_TRIALS = 4  # places to which a memory may be moved that are tried at once
+_TRIALS = 2  # places to which a memory may be moved that are tried at once
 _GAIN = 1e-6  # smallest relative gain of an exchange that is kept
 
 

@@ -184,7 +184,7 @@ def test_what_training_gained_is_said(global_random_seed):
     if model.start_kept_:
         np.testing.assert_allclose(model.cluster_centers_, means)
     assert 0.0 <= model.training_gain_ < 0.1
-    softer = model.inverse_temperature_ / 8
+    softer = model.inverse_temperature_ / 32
     soft = ClAM(3, inverse_temperature=softer, **options).fit(X)
     assert not soft.start_kept_
     assert 0.0 < soft.training_gain_ < 1.0
