@@ -231,7 +231,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
             n_clusters = len(self._columns)
             return module_logits(self.encoder_, X, n_clusters)[:, self._columns]
-        return logits_of_rows(self._fitted_model(), X, self.means_)
+        return self._fitted_model().outputs(centered(X, self.means_))
 
     def _fitted_model(self):
         """Return the model of the fitted arrays."""
@@ -275,14 +275,10 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
     def _scaled_gamma(self, units, n_features):
         """Return gamma for features in these units, None where it is not "scale"."""
-        if not self._scales_gamma():
-            return None
-        return scale_gamma(self.kernel, n_features, units.features)
-
-    def _scales_gamma(self):
-        """Return whether gamma makes the kernel independent of the unit of X."""
         with_kernel = OBJECTIVES[self.objective].relation == "kernel"
-        return with_kernel and self.gamma == "scale" and takes_gamma(self.kernel)
+        if with_kernel and self.gamma == "scale" and takes_gamma(self.kernel):
+            return scale_gamma(self.kernel, n_features, units.features)
+        return None
 
     def _degree(self):
         """Return the degree of the objective in X, None if it has none."""
@@ -306,23 +302,19 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
                     "objective."
                 )
 
-    def _set_n_clusters(self, n_clusters):
-        """Set the number of clusters of this fit; the parameter stays as it is."""
-        is_auto = isinstance(n_clusters, str)
-        self._n_clusters = n_clusters if is_auto else int(n_clusters)
-
-    def _check_rows(self, X, sample_weight, *, first=True, n_clusters=None):
+    def _check_rows(self, X, sample_weight, *, first=True):
         """Return samples (n, d), weights (n,) that sum to one, and means (d,).
 
         The means and the dtype are those of the first samples of a stream. The number
-        of clusters of this fit is set, by default to the parameter.
+        of clusters of this fit, which may be counted later, is set to the parameter.
         """
         self._refuse_unused_precomputed()
-        self._set_n_clusters(self.n_clusters if n_clusters is None else n_clusters)
+        is_auto = isinstance(self.n_clusters, str)
+        self._n_clusters = "auto" if is_auto else int(self.n_clusters)
         X = self._validate(X, reset=first)
         if not first:
             X = X.astype(self.coefs_[0].dtype, copy=False)
-        elif self._n_clusters != "auto" and self._n_clusters > X.shape[0]:
+        elif not is_auto and self._n_clusters > X.shape[0]:
             raise ValueError(
                 f"The 'n_clusters' parameter of {type(self).__name__} must be at most "
                 f"the number of samples, n_samples={X.shape[0]}. Got "
@@ -384,9 +376,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         if is_given or (kind == "kernel" and not self._has_linear_kernel):
             rows = rows_to_count(row_weights, rng)
             if affinity is None:
-                units = Units()
-                if self._scales_gamma():
-                    units = Units.of_rows(centered(X, means), row_weights, 0)
+                units = Units.of_rows(centered(X, means), row_weights, 0)
                 gamma = self._scaled_gamma(units, X.shape[1])
                 affinity = self._relation(X, X, units, gamma)
             X = affinity.take(rows).coordinates()
@@ -443,18 +433,14 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
         Sparse samples are trained on in NumPy.
         """
-        if not self._is_perceptron():
+        if self.model != "mlp":
             return None
         device = resolve_device(self.device, type(self).__name__)
         return None if device == "cpu" or isinstance(rows, SparseRows) else device
 
     def _device_attribute(self, problem):
         """Return the fitted attribute device_ of a perceptron."""
-        return {"device_": problem.device or "cpu"} if self._is_perceptron() else {}
-
-    def _is_perceptron(self):
-        """Return whether the model is a perceptron."""
-        return isinstance(self.model, str) and self.model == "mlp"
+        return {"device_": problem.device or "cpu"} if self.model == "mlp" else {}
 
     def _starts(self, problem, kind, rng):
         """Return the Starts of a problem.
@@ -473,7 +459,8 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             return new_model(kind, n_distinct, sizes, rng, dtype)
 
         template = new()
-        if not self._has_cells(kind, sizes):
+        is_narrow = kind == "mlp" and min(sizes[1:-1]) < 2 * n_clusters
+        if is_narrow or self.__sklearn_tags__().input_tags.pairwise:
             n_trained = self._n_trained(problem, kind, None)
             others = (new() for _ in range(n_trained - 1))
             return Starts(n_trained, False, chain([template], others))
@@ -549,12 +536,6 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             outputs[used] = relation.features if has_features else relation.matrix
         return identify(data, params, outputs)
 
-    def _has_cells(self, kind, sizes):
-        """Return whether a model of layers of sizes can start from a partition."""
-        if self.__sklearn_tags__().input_tags.pairwise:
-            return False
-        return kind != "mlp" or min(sizes[1:-1]) >= 2 * self._n_clusters
-
     def _training_params(self):
         """Return the parameters of the epochs of a restart or step."""
         return {
@@ -616,11 +597,6 @@ def report_clusters(name, labels, n_clusters, mode, constraints):
                 "separated. Increase max_iter, or use model='mlp'.",
             )
     return n_found
-
-
-def logits_of_rows(model, X, means):
-    """Return the logits (n, k) of samples X (n, d), which are not centred yet."""
-    return model.outputs(centered(X, means))
 
 
 def ordered(model, logits, sample_weight):

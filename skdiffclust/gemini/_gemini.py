@@ -23,13 +23,13 @@ from skdiffclust._optimisers import Adam
 from skdiffclust.gemini._base import (
     BaseGEMINI,
     has_features,
-    logits_of_rows,
     ordered,
     positive,
     report_clusters,
 )
 from skdiffclust.gemini._calibration import temperature_of
 from skdiffclust.gemini._models import MODELS
+from skdiffclust.gemini._sparse_rows import centered
 from skdiffclust.gemini._stability import warn_of_other_clusters
 from skdiffclust.gemini._stream import check_stream, continue_training
 from skdiffclust.gemini._training import train_model
@@ -413,7 +413,7 @@ class GEMINI(BaseGEMINI):
                 X, row_weights, means, affinity, constraints, rng
             )
             self.n_clusters_curve_ = count.to_dict()
-            self._set_n_clusters(count.best)
+            self._n_clusters = count.best
             count.warn_if_unclear("GEMINI")
         if self.__sklearn_tags__().input_tags.pairwise and self.model != "free":
             raise ValueError(
@@ -517,9 +517,8 @@ class GEMINI(BaseGEMINI):
             )
         if not hasattr(self, "_units"):
             return self.fit(X, y, sample_weight, affinity=affinity)
-        self._set_n_clusters(self.n_clusters)
-        check_stream(self, affinity)
         X, row_weights, means = self._check_rows(X, sample_weight, first=False)
+        check_stream(self, affinity)
         problem = self._problem(
             X,
             row_weights,
@@ -533,7 +532,7 @@ class GEMINI(BaseGEMINI):
         for name, value in _attributes(model, problem, means).items():
             setattr(self, name, value)
         drop_stale(self, ["start_kept_"])
-        logits = logits_of_rows(model, X, means)
+        logits = model.outputs(centered(X, means))
         rows = problem.some_rows
         self.temperature_ = temperature_of(logits[rows], row_weights[rows])
         self.labels_ = logits.argmax(axis=1)
@@ -602,7 +601,7 @@ class GEMINI(BaseGEMINI):
         """Return the logits (n, k) of samples X as `predict` computes them."""
         if self.model == "free":
             return model.outputs(problem.X)
-        return logits_of_rows(model, X, means)
+        return model.outputs(centered(X, means))
 
 
 def _attributes(model, problem, means):

@@ -159,15 +159,11 @@ class Penalty:
 
     def value(self, model):
         """Return the penalty of a model over alpha."""
-        return float(self.costs @ self.norms(model.inputs[0]))
+        return float(self.costs @ self.groups.norms(model.inputs[0]))
 
     def support(self, model):
         """Return which features (d,) are selected."""
-        return self.groups.by_feature(self.norms(model.inputs[0]) > 0)
-
-    def norms(self, weights):
-        """Return the norms (g,) of the groups of rows of weights (d, k)."""
-        return self.groups.norms(weights)
+        return self.groups.by_feature(self.groups.norms(model.inputs[0]) > 0)
 
     def on(self, active):
         """Return the penalty of active groups (g,), and the columns that they have.
@@ -203,7 +199,7 @@ class Penalty:
             array -= gradient
         self.prox(trial, 1.0)
         moved = [
-            self.norms(new - old)
+            self.groups.norms(new - old)
             for new, old in zip(trial.inputs, model.inputs, strict=True)
         ]
         return np.sqrt(np.square(moved).sum(axis=0)) / self.thresholds
@@ -215,7 +211,7 @@ class GroupLasso(Penalty):
     def prox(self, model, step):
         """Apply the proximal operator at this step size, in place."""
         (array,) = model.inputs
-        norms = self.norms(array)
+        norms = self.groups.norms(array)
         proximal = self.prox_of_norms(norms, step)
         factors = np.divide(proximal, norms, out=np.zeros_like(norms), where=norms > 0)
         by_column = self.groups.by_feature(factors.astype(array.dtype))

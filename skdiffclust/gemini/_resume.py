@@ -11,8 +11,6 @@ from skdiffclust._checkpoint import (
     STREAM_VALUES,
     Checkpoint,
     check_checkpoint,
-    restore_stream,
-    stream_arrays,
 )
 from skdiffclust.gemini._path import Step
 
@@ -59,7 +57,7 @@ class PathCheckpoint:
         records, state = self._checkpoint.open(
             resume=resume,
             record=self._example,
-            state=walk.state() | stream_arrays(walk.rng),
+            state=walk.state(),
             varying=self._inputs,
             n_values=STREAM_VALUES | {"labels": self._n_clusters},
         )
@@ -69,14 +67,13 @@ class PathCheckpoint:
                 raise self._checkpoint.refusal(f"other weights in step {number}")
         if records:
             walk.load(state)
-            restore_stream(walk.rng, state)
         return [self._step(record) for record in records]
 
     def append(self, step, walk):
         """Write a Step and the state after it; warn if that cannot be done."""
         record = {column: getattr(step, column) for column in _COLUMNS}
         record |= zip(self._names, step.weights, strict=True)
-        self._checkpoint.append(record, walk.state() | stream_arrays(walk.rng))
+        self._checkpoint.append(record, walk.state())
 
     def _step(self, record):
         """Return the Step of a record."""

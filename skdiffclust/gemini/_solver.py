@@ -33,8 +33,6 @@ _ARMIJO = 1e-4
 _MOST_HALVINGS = 30
 # Relative rounding of a loss.
 _ROUNDING = 1e-15
-# After this many failed searches along the gradient in a row the solver ends.
-_MOST_FAILURES = 3
 # Number of checks of all groups, after which missing groups stay out.
 _MOST_LOOKS = 50
 # Groups are solved to this share of the tolerance, before all are checked.
@@ -117,7 +115,8 @@ class QuasiNewton:
         self._changes = np.zeros_like(self._moves)
         self._n_pairs = 0
         self._step = 1.0
-        self._n_failures = 0
+        # Whether no step lowers the loss any further than rounding allows.
+        self.is_stuck = False
 
     def _at(self, z):
         """Return the Point of z."""
@@ -195,17 +194,12 @@ class QuasiNewton:
             self._changes[place] = change
             self._n_pairs += 1
             self._step = square / curvature
-        self._n_failures = 0
+        self.is_stuck = False
         self.point = new
 
-    @property
-    def is_stuck(self):
-        """Whether no step lowers the loss any further than rounding allows."""
-        return self._n_failures == _MOST_FAILURES
-
     def _forget(self):
-        """Start again from a short step along the gradient."""
-        self._n_failures += self._n_pairs == 0
+        """Start again from a short step along the gradient, which is the last try."""
+        self.is_stuck = self._n_pairs == 0
         self._n_pairs = 0
         self._step = min(self._step, 1.0) / 100
 
@@ -228,7 +222,7 @@ class GroupSolver:
         self._everywhere = LinearProblem(problem, self._n_clusters, self._order)
         self.is_done = False
         self._n_looks = 0
-        self._begin(penalty.norms(self._weights) > 0)
+        self._begin(penalty.groups.norms(self._weights) > 0)
 
     def _begin(self, active):
         """Work on groups (g,) from now on."""
@@ -344,7 +338,7 @@ def largest_alpha(problem, model, penalty):
             return 1.0
         return 10 * float(value) / length
     deviations = np.sqrt(column_squares(X, weights))
-    norms = penalty.norms(deviations[:, None])
+    norms = penalty.groups.norms(deviations[:, None])
     largest = float((norms / penalty.at(1.0).thresholds).max())
     # Power iterations of the kernel, weighted on both sides. They start from a sum of
     # features, with factors that let no equal or opposite ones cancel.

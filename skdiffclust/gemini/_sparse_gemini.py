@@ -383,10 +383,11 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         history = training.best.history
         alpha = self.alpha / problem.units.alpha
         if self._n_clusters > 1 and (alpha or not walk.is_exact):
-            step = advance_to(alpha, walk, loops)
-            history = training.loops[-1].history
-            if step is None:
+            try:
+                step = advance_to(alpha, walk, loops)
+            except StopIteration:  # a callback has ended the fit
                 step = walk.record(alpha, training.loops[-1].n_iter)
+            history = training.loops[-1].history
         training.stop()
         next(loops, None)
         step = problem.units.step(step, self._kind())
@@ -396,10 +397,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         self._warn_of_certificates(np.array([step.kkt]))
         self.history_ = problem.units.history(history)
         vars(self).pop("feature_importances_", None)
-        # Steps that are solved are judged by their certificates.
-        loops = training.loops[-1:]
-        judged = _diverged(loops) if np.isfinite(step.kkt) else loops
-        training.finish(judged)
+        training.finish(_uncertified(training.loops[-1:], step.kkt))
         return self
 
     @keep_state_on_error
@@ -519,10 +517,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         self._warn_of_certificates(path.kkts)
         self.feature_importances_ = path.leaving_alphas()
         vars(self).pop("history_", None)
-        # Steps that are solved are judged by their certificates.
-        loops = training.loops[first:]
-        if np.isfinite(path.kkts).any():
-            loops = _diverged(loops)
+        loops = _uncertified(training.loops[first:], path.kkts)
         if self._judged is not None:
             self._judged += loops
             loops = []
@@ -585,6 +580,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
                 steps.append(step)
                 if checkpoint is not None:
                     checkpoint.append(step, walk)
+        except StopIteration:
+            pass  # a callback has ended the search for the first penalty
         except KeyboardInterrupt:
             if self._judged is not None:
                 raise
@@ -699,25 +696,16 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         return GroupLasso(groups, 0.0, factors)
 
     def _factors(self, problem, groups):
-        """Return the factors of the penalties of groups (g,), None if all are one."""
+        """Return the factors of the penalties of groups (g,), None if all are one.
+
+        ValueError if those that were given are invalid.
+        """
         if self.penalty_factor is None:
             return None
         if isinstance(self.penalty_factor, str):
-            by_feature = unshared(problem.X, problem.row_weights)
-        else:
-            by_feature = self._check_factors(problem.X.shape[1])
-        own = by_feature[groups.order[groups.starts[:-1]]]
-        is_given = not isinstance(self.penalty_factor, str)
-        if is_given and (groups.by_feature(own) != by_feature).any():
-            raise ValueError(
-                "The 'penalty_factor' parameter of SparseGEMINI must be the same "
-                "for all features of a group. Got different ones instead. Give "
-                "each group one factor."
-            )
-        return np.sqrt(groups.sums(np.square(by_feature)) / groups.sizes)
-
-    def _check_factors(self, n_features):
-        """Return factors (d,) that were given; ValueError if invalid."""
+            own = np.square(unshared(problem.X, problem.row_weights))
+            return np.sqrt(groups.sums(own) / groups.sizes)
+        n_features = problem.X.shape[1]
         factors = np.asarray(self.penalty_factor, dtype=np.float64)
         is_good = factors.shape == (n_features,) and (
             np.isfinite(factors).all() and (factors > 0).all()
@@ -730,7 +718,14 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
                 f"{self.penalty_factor!r} instead. Use a small factor for features "
                 "that should be dropped late."
             )
-        return factors
+        own = factors[groups.order[groups.starts[:-1]]]
+        if (groups.by_feature(own) != factors).any():
+            raise ValueError(
+                "The 'penalty_factor' parameter of SparseGEMINI must be the same "
+                "for all features of a group. Got different ones instead. Give "
+                "each group one factor."
+            )
+        return own
 
     def _problem_of(self, problem, X):
         """Return the function from a support (d,) to the Problem of a step.
@@ -837,8 +832,13 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         return self.feature_norms_ > 0
 
 
-def _diverged(loops):
-    """Return the loops of training that diverged."""
+def _uncertified(loops, kkts):
+    """Return the loops that are judged by their losses, where steps have kkts (s,).
+
+    Steps with certificates are judged by these, unless the training diverged.
+    """
+    if np.isnan(kkts).all():
+        return loops
     return [loop for loop in loops if loop.stop_reason == "diverged"]
 
 

@@ -317,9 +317,8 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         sparse = self._sparse()
         numbers = self._numbers(sparse.n_clusters)
         is_auto = numbers == "auto"
-        X, row_weights, means = sparse._check_rows(
-            X, sample_weight, n_clusters="auto" if is_auto else max(numbers)
-        )
+        sparse.set_params(n_clusters="auto" if is_auto else max(numbers))
+        X, row_weights, means = sparse._check_rows(X, sample_weight)
         drop_stale(self, ["feature_names_in_"])
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(sparse, name):
@@ -338,7 +337,10 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         seed = rng.randint(2**31 - 1)
         subsets = [self._draw(present, rng) for _ in range(self.n_resamples)]
         structure = None
-        if affinity is None and _is_of_features(sparse):
+        is_of_features = sparse._has_linear_kernel or (
+            OBJECTIVES[sparse.objective].relation != "kernel"
+        )
+        if affinity is None and is_of_features:
             structure = structure_of(near_one(X[present]), rng)
         drop_stale(self, ["n_clusters_curve_"])
         if is_auto or len(numbers) > 1:
@@ -636,13 +638,6 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         """Return which features (d,) are selected."""
         check_is_fitted(self)
         return self.estimator_.get_support()
-
-
-def _is_of_features(sparse):
-    """Return whether clusters are those of X itself, not of another kernel."""
-    return (
-        sparse._has_linear_kernel or OBJECTIVES[sparse.objective].relation != "kernel"
-    )
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ below are for other operations. Everything costs O(nnz), or O(nnz k) for k colum
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.utils.extmath import row_norms
+from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from skdiffclust._affinity import center, extremes
 from skdiffclust._duplicates import equal_rows
@@ -112,13 +114,9 @@ def squared_norms(X):
     """Return the squared norms (n,) of rows X (n, d), in float64 if they are sparse."""
     if not isinstance(X, SparseRows):
         return np.einsum("ij,ij->i", X, X)
-    matrix = X.matrix
-    means = X.means
-    values = matrix.data.astype(np.float64)
-    # The change from the zero that an entry replaces.
-    changes = values * (values - 2 * means[matrix.indices])
-    rows = np.repeat(np.arange(len(X)), np.diff(matrix.indptr))
-    squares = means @ means + np.bincount(rows, changes, minlength=len(X))
+    matrix = X.matrix.astype(np.float64, copy=False)
+    products = matrix @ X.means
+    squares = row_norms(matrix, squared=True) - 2 * products + X.means @ X.means
     return np.maximum(squares, 0.0)
 
 
@@ -127,21 +125,9 @@ def column_squares(X, row_weights):
     weights = row_weights.astype(np.float64)
     if not isinstance(X, SparseRows):
         return np.einsum("i,ij,ij->j", weights, X, X, dtype=np.float64)
-    matrix = X.matrix
-    means = X.means
-    n_features = X.shape[1]
-    own = np.repeat(weights, np.diff(matrix.indptr))
-    differences = matrix.data.astype(np.float64) - means[matrix.indices]
-    stored = np.bincount(matrix.indices, own, minlength=n_features)
-    squares = np.bincount(
-        matrix.indices, own * np.square(differences), minlength=n_features
-    )
-    return squares + np.maximum(weights.sum() - stored, 0.0) * np.square(means)
-
-
-def mean_square(X, row_weights):
-    """Return the mean of the entries of X (n, d) squared, weighted by rows (n,)."""
-    return float(column_squares(X, row_weights).sum()) / X.shape[1]
+    matrix = X.matrix.astype(np.float64, copy=False)
+    means, variances = mean_variance_axis(matrix, axis=0, weights=weights)
+    return weights.sum() * (variances + np.square(means - X.means))
 
 
 def covariance(X, row_weights):

@@ -279,19 +279,6 @@ def family_of_labels(labels, numbers, n_clusters, dtype):
     return lambda factor: FreeAssignments(table * table.dtype.type(factor))
 
 
-def partitions_of(problem, n_clusters, random_state, linear):
-    """Return the partitions (n,) of runs of k-means on the samples, the best one first.
-
-    With a `linear` kernel its features are as far apart as the samples, in fewer
-    dimensions where there are more features than samples. Linked samples are placed at
-    their mean, which amounts to k-means under must-links.
-    """
-    points = problem.relation.features if linear else problem.X
-    if problem.constraints is not None:
-        points = group_means(points, problem.row_weights, problem.constraints.groups)
-    return start_partitions(points, problem.row_weights, n_clusters, random_state)
-
-
 def group_means(points, row_weights, groups):
     """Return the weighted mean (n, d) of the group that each of points (n, d) is in."""
     weights = np.asarray(row_weights, dtype=np.float64)
@@ -328,13 +315,23 @@ def initial_cells(problem, rows, n_clusters, linear_mode, random_state):
     """Return weights (d, k) and biases (k,) of the cells that models start from.
 
     `linear_mode` is "ova" or "ovo" for the MMD with a linear kernel, and None for all
-    else. Partitions are searched on some `rows` (m,), None for all.
+    else. Partitions are searched on some `rows` (m,), None for all. The features of a
+    linear kernel are as far apart as the samples, in fewer dimensions where there are
+    more features than samples. Linked samples are placed at their mean, which amounts
+    to k-means under must-links.
     """
     some = problem if rows is None else problem.take(rows)
-    partitions = partitions_of(some, n_clusters, random_state, linear_mode is not None)
+    points = some.X if linear_mode is None else some.relation.features
+    if some.constraints is not None:
+        points = group_means(points, some.row_weights, some.constraints.groups)
+    partitions = start_partitions(points, some.row_weights, n_clusters, random_state)
     cells = best_cells(some, partitions, n_clusters, linear_mode)
-    if some is not problem:
-        cells = cells_of_all(problem, cells, n_clusters, linear_mode)
+    if rows is None:
+        return cells
+    labels = labels_in(problem.X, cells)
+    if linear_mode is None:
+        return voronoi(problem.X, problem.row_weights, labels, n_clusters)
+    _, *cells = ascend(problem.X, problem.row_weights, labels, n_clusters, linear_mode)
     return cells
 
 
@@ -365,12 +362,3 @@ def best_cells(problem, partitions, n_clusters, linear_mode):
     largest = max(value for value, *_ in improved)
     lowest = largest - _EQUAL * abs(largest)
     return next(cells for value, *cells in improved if value >= lowest)
-
-
-def cells_of_all(problem, cells, n_clusters, linear_mode):
-    """Return cells for all samples of a problem from those found on some of them."""
-    X = problem.X
-    labels = labels_in(X, cells)
-    if linear_mode is None:
-        return voronoi(X, problem.row_weights, labels, n_clusters)
-    return ascend(X, problem.row_weights, labels, n_clusters, linear_mode)[1:]

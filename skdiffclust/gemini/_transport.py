@@ -1,7 +1,5 @@
 """Exact optimal transport with its dual potentials: POT's solver, else HiGHS."""
 
-import functools
-
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog
@@ -17,25 +15,11 @@ def transport(source, target, relation, key):
     distances = relation.matrix
     source = np.ascontiguousarray(source)
     target = target * (source.sum() / target.sum())
-    solve = _pot_solver()
-    if solve is None:
-        potentials = _solve_by_linprog(source, target, distances)
-    else:
-        potentials = solve(source, target, distances, relation.potentials.get(key))
-        relation.potentials[key] = potentials
-    u, v = potentials
-    return float(u @ source + v @ target), potentials
-
-
-@functools.cache
-def _pot_solver():
-    """Return a function that calls POT's network simplex, None without POT."""
     try:
         from ot.lp import emd
     except ImportError:
-        return None
-
-    def solve(source, target, distances, start):
+        u, v = _solve_by_linprog(source, target, distances)
+    else:
         _, log = emd(
             source,
             target,
@@ -43,11 +27,10 @@ def _pot_solver():
             numItermax=1_000_000,
             log=True,
             check_marginals=False,
-            potentials_init=start,
+            potentials_init=relation.potentials.get(key),
         )
-        return log["u"], log["v"]
-
-    return solve
+        u, v = relation.potentials[key] = log["u"], log["v"]
+    return float(u @ source + v @ target), (u, v)
 
 
 def _solve_by_linprog(source, target, distances):

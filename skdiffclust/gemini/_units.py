@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.metrics.pairwise import KERNEL_PARAMS
 
 from skdiffclust.gemini._models import MODELS
-from skdiffclust.gemini._sparse_rows import mean_square
+from skdiffclust.gemini._sparse_rows import column_squares
 
 # Degrees of the objective with the linear kernel, and of distances proportional to the
 # features.
@@ -83,7 +83,7 @@ class Units:
     @classmethod
     def of_rows(cls, X, row_weights, degree):
         """Return the units of centred samples X (n, d); without a degree v is one."""
-        mean = mean_square(X, row_weights)
+        mean = float(column_squares(X, row_weights).sum()) / X.shape[1]
         # Below this, weights in the unit of X could not be represented.
         floor = float(np.finfo(X.dtype).tiny) ** 0.5
         scale = max(mean**0.5, floor) if mean > 0 else 1.0

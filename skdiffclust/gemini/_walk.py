@@ -1,7 +1,8 @@
 """Steps along the regularisation path: one per penalty, each from the last.
 
 A step works on the features that are selected, and on those that its certificate says
-are missing: features that are out may come back at any step.
+are missing: features that are out may come back at any step. If a callback ends the
+training, there is no next loop, which is a StopIteration.
 """
 
 from dataclasses import replace
@@ -9,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from skdiffclust._assignments import softmax
+from skdiffclust._checkpoint import restore_stream, stream_arrays
 from skdiffclust._optimisers import Momentum
 from skdiffclust._threads import small_products
 from skdiffclust.gemini._models import MODELS
@@ -74,19 +76,9 @@ class Walk:
         """Which features (d,) are selected."""
         return self.penalty.support(self.model)
 
-    def snapshot(self):
-        """Return copies of all that a step changes."""
-        return self.state(), self.rng.get_state()
-
-    def restore(self, snapshot):
-        """Restore a snapshot."""
-        arrays, stream = snapshot
-        self.load(arrays)
-        self.rng.set_state(stream)
-
     def state(self):
-        """Return copies of the arrays that a step changes, by name."""
-        arrays = {}
+        """Return copies of all that a step changes, as arrays by name."""
+        arrays = stream_arrays(self.rng)
         for name, array, previous in zip(
             self.model.names, self.model.arrays, self.optimiser.state, strict=True
         ):
@@ -96,6 +88,7 @@ class Walk:
 
     def load(self, arrays):
         """Continue from what `state` returned."""
+        restore_stream(self.rng, arrays)
         for name, array, previous in zip(
             self.model.names, self.model.arrays, self.optimiser.state, strict=True
         ):
@@ -136,7 +129,7 @@ class Walk:
         )
 
     def advance(self, alpha, loops, is_last=False, is_trial=False):
-        """Train at a penalty; return its Step, or None if a callback ended the path.
+        """Train at a penalty and return its Step.
 
         The last one is refined if steps are solved. A trial has no certificate if it is
         trained.
@@ -151,11 +144,9 @@ class Walk:
         kkt = np.nan
         has_residual = np.full(len(self.penalty.groups), self.tolerance is None)
         for _ in range(_MOST_LOOPS):
-            loop = next(loops, None)
-            if loop is None:
-                return None
+            loop = next(loops)
             loop.compare_with(self.scale)
-            active = self.penalty.norms(self.model.inputs[0]) > 0
+            active = self.penalty.groups.norms(self.model.inputs[0]) > 0
             self._train(active | has_residual, problem, penalty, loop)
             n_iter += loop.n_iter
             if loop.stop_reason == "diverged":
@@ -169,10 +160,8 @@ class Walk:
         return self.record(alpha, n_iter, kkt)
 
     def _solve(self, problem, penalty, loops, is_last):
-        """Solve at a penalty; return its Step, or None if a callback ended the path."""
-        loop = next(loops, None)
-        if loop is None:
-            return None
+        """Solve at a penalty and return its Step."""
+        loop = next(loops)
         # It ends with a certificate, not for lack of progress.
         loop.n_iter_no_change = None
         weights, biases = self.model.arrays
@@ -244,7 +233,7 @@ class Walk:
 
 
 def first_alpha(walk, loops, max_iter):
-    """Return the first penalty of a path; None if a callback stopped it.
+    """Return the first penalty of a path.
 
     If steps are solved it is a thousandth of `largest_alpha`, or a hundredth where that
     is not solved. If they are trained, the penalty is doubled until a feature is
@@ -253,19 +242,17 @@ def first_alpha(walk, loops, max_iter):
     """
     if walk.is_exact:
         return _first_solved_alpha(walk, loops)
-    norms = walk.penalty.norms(walk.model.inputs[0])
+    norms = walk.penalty.groups.norms(walk.model.inputs[0])
     n_in = np.count_nonzero(walk.support)
     if not n_in:
         return 0.0  # samples are equal
     rate = walk.optimiser.learning_rate
     alpha = float(norms[norms > 0].min()) / (10 * rate * max_iter)
     while True:
-        before = walk.snapshot()
+        before = walk.state()
         step = walk.advance(alpha, loops, is_trial=True)
-        if step is None:
-            return None
         if np.count_nonzero(step.support) < n_in:
-            walk.restore(before)
+            walk.load(before)
             return alpha / 2
         alpha *= 2
 
@@ -278,27 +265,22 @@ def _first_solved_alpha(walk, loops):
     """
     problem = walk.problem_of(walk.support)
     alpha = SMALLEST_SHARE * largest_alpha(problem, walk.model, walk.penalty)
-    before = walk.snapshot()
+    before = walk.state()
     step = walk.advance(alpha, loops)
-    walk.restore(before)
-    if step is None:
-        return None
+    walk.load(before)
     return alpha if step.kkt <= TOLERANCE else 10 * alpha
 
 
 def advance_to(alpha, walk, loops):
-    """Return the Step at a penalty; None if a callback ended it.
+    """Return the Step at a penalty.
 
     If steps are solved, it follows the steps of the default path before it, so that the
     solution is that of the path, and not another local optimum.
     """
     if walk.is_exact:
         before = first_alpha(walk, loops, None)
-        if before is None:
-            return None
         while before < alpha and walk.support.any():
-            if walk.advance(before, loops) is None:
-                return None
+            walk.advance(before, loops)
             before *= MULTIPLIER
     # A single solution is computed to more digits.
     return walk.advance(alpha, loops, is_last=True)
@@ -312,14 +294,15 @@ def walk_path(walk, loops, alpha, multiplier, min_features, refine, last_alpha=0
     """
     n_in = np.count_nonzero(walk.support)
     while n_in > min_features:
-        before = walk.snapshot()
+        before = walk.state()
         were_in = walk.support
-        step = walk.advance(alpha, loops)
-        if step is None:
+        try:
+            step = walk.advance(alpha, loops)
+        except StopIteration:
             return
         n_left = np.count_nonzero(walk.penalty.groups.sums(were_in & ~step.support))
         if refine and n_left > 1 and alpha > _SMALLEST_RATIO * last_alpha > 0:
-            walk.restore(before)
+            walk.load(before)
             alpha = float(np.sqrt(alpha * last_alpha))
             continue
         yield step

@@ -1,6 +1,7 @@
 """The objectives, against their definitions, central differences, and autograd."""
 
 import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import linprog
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 
-from skdiffclust.gemini import _transport, available_objectives, gemini_score
+from skdiffclust.gemini import available_objectives, gemini_score
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._relations import Features, make_relation
 
@@ -161,7 +162,8 @@ def test_wasserstein_runs_on_the_base_install(mode, monkeypatch, global_random_s
     X, P, _ = problem(global_random_seed + 3)
     settings = {"objective": "wasserstein", "mode": mode, "return_gradient": True}
     value, gradient = gemini_score(P, X, **settings)
-    monkeypatch.setattr(_transport, "_pot_solver", lambda: None)
+    # Python refuses to import a module that is None here.
+    monkeypatch.setitem(sys.modules, "ot.lp", None)
     other, slope = gemini_score(P, X, **settings)
     assert_allclose(value, other, rtol=1e-9)
     direction = np.random.RandomState(global_random_seed).normal(size=P.shape)

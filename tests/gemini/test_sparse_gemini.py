@@ -324,6 +324,39 @@ def test_a_monitor_sees_every_epoch_of_a_path(model, global_random_seed):
         assert epochs[-1]["objective"] == pytest.approx(path.objectives[-1])
 
 
+class StopAfter:
+    """A callback that asks to stop from the task with this number on."""
+
+    def __init__(self, n_tasks):
+        self.n_left = n_tasks
+
+    def setup(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context):
+        self.n_left -= 1
+        return self.n_left <= 0
+
+    def teardown(self, estimator, context):
+        pass
+
+
+@per_model
+@pytest.mark.parametrize("n_tasks", [1, 8, 40])
+def test_a_callback_that_stops_a_path_leaves_the_steps_before(model, n_tasks):
+    X, _ = overlapping()
+    sparse = SparseGEMINI(3, model=model, **FAST)
+    whole = quiet(sparse.path, X)
+    path = quiet(sparse.set_callbacks(StopAfter(n_tasks)).path, X)
+    assert 1 <= len(path) < len(whole)
+    assert_array_equal(sparse.predict(X), path.labels[path.chosen])
+    alone = quiet(sparse.set_callbacks(StopAfter(n_tasks)).fit, X)
+    assert_array_equal(alone.predict(X), alone.labels_)
+
+
 def test_path_plots_and_tabulates(global_random_seed):
     X, _ = problem(seed=global_random_seed)
     path = SparseGEMINI(3, **FAST).path(X)
