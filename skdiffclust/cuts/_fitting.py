@@ -41,8 +41,6 @@ _LABELLED_BALANCE = 1.0
 _LEAST_PRIOR = 0.02
 # Epochs on each batch of a stream after the first, not counting that without a step.
 _STREAM_EPOCHS = 10
-# Weight of a batch of a stream with averaging_rate="decreasing".
-_STREAM_RATE = 0.8
 
 
 def make_settings(estimator, *, is_labelled):
@@ -76,33 +74,35 @@ class CutTraining:
 
     Parameters
     ----------
-    problem : cuts._partition.Problem
+    samples : Samples
+    groups : Groups
+    n_clusters : int
     labels : ndarray of shape (n,) or None
         Labels to start from, which held samples keep.
     settings : Settings
     random_state : RandomState instance
     """
 
-    def __init__(self, problem, labels, settings, random_state):
-        self.samples, self.groups, self.n_clusters, _ = problem
+    def __init__(self, samples, groups, n_clusters, labels, settings, random_state):
+        self.samples = samples
+        self.groups = groups
+        self.n_clusters = n_clusters
         self.first_labels = labels
         self.random_state = random_state
         encoder = settings.encoder
         self.kind = encoder if isinstance(encoder, str) else "module"
-        graph = self.samples.graph
-        n_samples = graph.shape[0]
+        n_samples = samples.graph.shape[0]
         if self.kind == "free":
             settings = replace(settings, batch_size=n_samples)
         self.settings = settings
-        n_clusters = self.n_clusters
-        divisors = self.groups.divisors
+        divisors = groups.divisors
         prior = np.full(n_clusters, 1.0 / n_clusters)
         if labels is not None:
             prior = np.bincount(labels, divisors, minlength=n_clusters)
             prior = prior / (prior.sum() or 1.0)
             prior = np.maximum(prior, _LEAST_PRIOR / n_clusters)
         prior = prior / prior.sum()
-        self.objective = CutObjective(graph, settings, prior, divisors)
+        self.objective = CutObjective(samples.graph, settings, prior, divisors)
         self.activation = settings.activation
         self.columns = np.arange(n_clusters)
         self.module = None
@@ -116,14 +116,14 @@ class CutTraining:
         elif self.kind == "module":
             from skdiffclust._torch import own_module
 
-            self.X = self.samples.rows
+            self.X = samples.rows
             self._set_module(
                 own_module(encoder, "'encoder' parameter of PRCut", "'mlp', 'linear'")
             )
             # Refuses outputs of another width, and values too large.
             self.model.logits(self.X)
         else:
-            rows = self.samples.rows
+            rows = samples.rows
             means = column_means(rows)
             centred = center(rows, means, dtype=rows.dtype.type)
             # Summed in float64 without a copy of the samples in it.
@@ -318,7 +318,7 @@ class CutTraining:
         return EncoderPredictor(encoder.permute_outputs(order), self.scaling)
 
 
-def continue_training(estimator, problem, random_state):
+def continue_training(estimator, samples, groups, random_state):
     """Return the attributes after some epochs on the samples of a stream."""
     begun = estimator._proportions
     if estimator.n_clusters not in (len(begun), "auto") or (
@@ -332,8 +332,9 @@ def continue_training(estimator, problem, random_state):
     n_epochs = 1 + _STREAM_EPOCHS  # the first takes no step
     settings = make_settings(estimator, is_labelled=False)
     settings = replace(settings, max_iter=n_epochs, device=estimator.device_)
-    run = CutTraining(problem, None, settings, random_state)
+    run = CutTraining(samples, groups, len(begun), None, settings, random_state)
     run.continue_from(estimator._predictor, begun)
+    rate = run.objective.averaging_rate
     loop = EpochLoop(
         type(estimator).__name__,
         max_iter=n_epochs,
@@ -342,9 +343,6 @@ def continue_training(estimator, problem, random_state):
     )
     run.run(loop)
     attributes = run.attributes(loop.best_state)
-    rate = estimator.averaging_rate
-    if rate == "decreasing":
-        rate = _STREAM_RATE
     return attributes | {
         "_proportions": begun + rate * (attributes["_proportions"] - begun),
         "history_": loop.history,

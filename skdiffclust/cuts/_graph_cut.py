@@ -369,8 +369,9 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
             n_init=self.n_init,
         )
         links = partial_labels, must_link, cannot_link
-        problem = read_problem(self, settings, X, graph, sample_weight, links, rng)
-        samples, groups, n_clusters, self.cut_curve_ = problem
+        samples, groups, n_clusters, self.cut_curve_ = read_problem(
+            self, settings, X, graph, sample_weight, links, rng
+        )
         if graph is not None:
             samples.affinity.relate(samples.graph)
         labels, bounds = find_partition(samples, groups, n_clusters, settings, rng)

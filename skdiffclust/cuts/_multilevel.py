@@ -122,7 +122,9 @@ def coarsen(level, groups, n_groups):
     # Memory that is never written to is not allocated by the system.
     indices = np.empty(len(level.indices), dtype=level.indices.dtype)
     data = np.empty(len(level.data))
-    indptr, degrees = coarsen_rows(level, groups, n_groups, indices, data)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(groups, minlength=n_groups))])
+    members = np.argsort(groups, kind="stable")
+    indptr, degrees = coarsen_rows(level, groups, members, starts, indices, data)
     n_kept = indptr[-1]
     return Level(
         indptr,
@@ -187,23 +189,13 @@ def pair_nodes(level, order):
 
 
 @compiled(nogil=True)
-def coarsen_rows(level, groups, n_groups, columns, values):
+def coarsen_rows(level, groups, members, starts, columns, values):
     """Fill columns and values with the rows of groups (n,) of nodes taken as one.
 
-    Returns indptr (n_groups + 1,) and the degrees (n_groups,).
+    The members (n,) of group g are those from starts[g] to starts[g + 1]. Returns
+    indptr (n_groups + 1,) and the degrees (n_groups,).
     """
-    starts = np.zeros(n_groups + 1, np.int64)
-    for g in groups:
-        starts[g + 1] += 1
-    for g in range(n_groups):
-        starts[g + 1] += starts[g]
-    filled = np.empty(n_groups, np.int64)
-    for g in range(n_groups):
-        filled[g] = starts[g]
-    members = np.empty(len(groups), np.int32)
-    for i in range(len(groups)):
-        members[filled[groups[i]]] = i
-        filled[groups[i]] += 1
+    n_groups = len(starts) - 1
     pointers = np.zeros(n_groups + 1, level.indptr.dtype)
     degrees = np.zeros(n_groups)
     place = np.full(n_groups, -1, np.int64)
@@ -251,9 +243,7 @@ def merge_pairs(links, divisors, cuts, sizes, n_clusters, high):
     owner = np.arange(n)
     partner = np.full(n, -1)
     gain = np.full(n, np.inf)
-    penalty = 1.0
-    for i in range(n):
-        penalty += cuts[i] / divisors[i]
+    penalty = 1.0 + (cuts / divisors).sum()
     a = -1
     b = -1
     for _ in range(n - n_clusters):
@@ -270,19 +260,14 @@ def merge_pairs(links, divisors, cuts, sizes, n_clusters, high):
                     if change < gain[i]:
                         partner[i] = j
                         gain[i] = change
-        a = 0
-        for i in range(1, n):
-            if gain[i] < gain[a]:
-                a = i
+        a = np.argmin(gain)
         b = partner[a]
         cuts[a] = max(cuts[a] + cuts[b] - 2.0 * links[a, b], 0.0)
         divisors[a] += divisors[b]
         sizes[a] += sizes[b]
         active[b] = False
         gain[b] = np.inf
-        for i in range(n):
-            links[a, i] += links[b, i]
-            links[i, a] = links[a, i]
-            if owner[i] == b:
-                owner[i] = a
+        links[a] += links[b]
+        links[:, a] = links[a]
+        owner[owner == b] = a
     return owner

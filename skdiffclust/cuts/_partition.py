@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -17,7 +16,7 @@ from skdiffclust._constraints import (
 )
 from skdiffclust._warnings import warn
 from skdiffclust.cuts._choice import FIRST, choose_n_clusters, cut_curve
-from skdiffclust.cuts._graph import Samples, read_samples, warn_of_parts
+from skdiffclust.cuts._graph import read_samples, warn_of_parts
 from skdiffclust.cuts._links import link_groups
 from skdiffclust.cuts._ratio_cut import modularity
 from skdiffclust.cuts._starts import (
@@ -95,18 +94,6 @@ class Groups:
         return int(self.groups.max()) + 1
 
 
-class Problem(NamedTuple):
-    """What is partitioned: samples and their groups, into how many clusters.
-
-    `curve` is the fitted attribute of n_clusters="auto", or None.
-    """
-
-    samples: Samples
-    groups: Groups
-    n_clusters: int
-    curve: dict | None
-
-
 def group_samples(samples, constraints, sample_weight, *, normalized):
     """Return the `Groups` of samples with checked weights (n,) or None."""
     n = samples.graph.shape[0]
@@ -129,9 +116,11 @@ def group_samples(samples, constraints, sample_weight, *, normalized):
 def read_problem(
     estimator, settings, X, graph, sample_weight, constraints, random_state
 ):
-    """Return the `Problem` of what a fit was given; refuse what cannot be satisfied.
+    """Return what to partition of what a fit was given; refuse what is impossible.
 
-    `constraints` are (partial_labels, must_link, cannot_link).
+    That are `Samples` and their `Groups`, the number of clusters and its curve, which
+    is the fitted attribute of n_clusters="auto", or None. `constraints` are
+    (partial_labels, must_link, cannot_link).
     """
     samples = read_samples(estimator, X, graph)
     n_samples = samples.graph.shape[0]
@@ -155,7 +144,7 @@ def read_problem(
     curve = None
     if n_clusters == "auto":
         n_clusters, curve = choose_number(samples, groups, settings, random_state)
-    return Problem(samples, groups, n_clusters, curve)
+    return samples, groups, n_clusters, curve
 
 
 def choose_number(samples, groups, settings, random_state):

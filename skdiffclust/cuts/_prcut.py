@@ -408,8 +408,9 @@ class PRCut(
             owner="PRCut", normalized=self.cut == "normalized", n_init=self.n_init
         )
         links = partial_labels, must_link, cannot_link
-        problem = read_problem(self, searching, X, graph, sample_weight, links, rng)
-        samples, groups, n_clusters, self.cut_curve_ = problem
+        samples, groups, n_clusters, self.cut_curve_ = read_problem(
+            self, searching, X, graph, sample_weight, links, rng
+        )
         labels = self._first_labels(samples, groups, n_clusters, searching, rng)
         is_searched = isinstance(self.init, str) and self.init == "graph_cut"
         if groups.constraints is not None and not is_searched:
@@ -440,7 +441,7 @@ class PRCut(
         runs = []
         with torch_streams(settings.encoder, settings.device, rng):
             for loop in training:
-                run = CutTraining(problem, labels, settings, rng)
+                run = CutTraining(samples, groups, n_clusters, labels, settings, rng)
                 runs.append(run)
                 left = None
                 if checkpoint is not None:
@@ -524,15 +525,13 @@ class PRCut(
         """
         if getattr(self, "_predictor", None) is None:
             return self.fit(X, y, graph=graph)
-        from skdiffclust.cuts._partition import Problem, group_samples
+        from skdiffclust.cuts._partition import group_samples
 
         samples = read_samples(self, X, graph, reset=False)
         groups = group_samples(samples, None, None, normalized=self.cut == "normalized")
-        n_clusters = len(self._proportions)
-        problem = Problem(samples, groups, n_clusters, None)
         rng = check_random_state(self.random_state)
         with torch_streams(self.encoder, self.device_, rng):
-            attributes = continue_training(self, problem, rng)
+            attributes = continue_training(self, samples, groups, rng)
         for name, value in attributes.items():
             setattr(self, name, value)
         return self

@@ -141,7 +141,6 @@ def search_labels(
         large = nodes.large
         if init == "spectral":
             start = spectral_labels(large.graph, n_clusters, n_init, random_state)
-            start = fill_empty(start, n_clusters, large.sizes)
             partition = local_search(large.level, start, n_clusters, within)
         else:
             partition = search_evenly(
@@ -200,9 +199,10 @@ def spectral_labels(graph, n_clusters, n_init, random_state):
     """Return the labels (n,) of scikit-learn's spectral clustering of a graph.
 
     The labels are those of SpectralClustering(affinity="precomputed") with the same
-    random_state. If the graph is not connected or ARPACK fails, they are those of the
-    search; and for few nodes or a complete graph of equal weights, where its vectors
-    soon span the whole space and it continues from one that no seed determines.
+    random_state. If the graph is not connected, ARPACK fails or a cluster is empty,
+    they are those of the search; and for few nodes or a complete graph of equal
+    weights, where its vectors soon span the whole space and it continues from one that
+    no seed determines.
     """
     n = graph.shape[0]
     spans_all = n <= max(_N_LANCZOS, 2 * n_clusters + 1)
@@ -212,7 +212,8 @@ def spectral_labels(graph, n_clusters, n_init, random_state):
             labels = spectral_clustering(
                 graph, n_clusters=n_clusters, n_init=n_init, random_state=random_state
             )
-            return labels.astype(np.int64)
+            if len(np.unique(labels)) == n_clusters:
+                return labels.astype(np.int64)
         except ArpackError as error:
             warn(
                 f"The eigensolver of init='spectral' failed ({error}); init='random' "
@@ -220,14 +221,3 @@ def spectral_labels(graph, n_clusters, n_init, random_state):
                 ConvergenceWarning,
             )
     return search(as_level(graph), n_clusters, n_init, random_state)
-
-
-def fill_empty(labels, n_clusters, sizes):
-    """Return labels (n,) where each empty cluster took a node of the largest one."""
-    labels = labels.copy()
-    for empty in np.flatnonzero(np.bincount(labels, minlength=n_clusters) == 0):
-        counts = np.bincount(labels, minlength=n_clusters)
-        largest = np.bincount(labels, sizes, minlength=n_clusters)
-        largest[counts < 2] = -1.0
-        labels[np.argmax(labels == largest.argmax())] = empty
-    return labels

@@ -20,7 +20,8 @@ _LAST_RATE = 0.1
 DECAYS = {"adam": (0.9, 0.999), "rmsprop": (0.0, 0.99)}
 # Of free logits that start from labels.
 _FREE_MARGIN = 4.0
-# First rate of averaging_rate="decreasing", which is divided by the number of batches.
+# First rate of averaging_rate="decreasing", which is divided by the number of batches
+# in an epoch of a fit, and that of each batch of a stream.
 _FIRST_AVERAGING = 0.8
 # Epochs between two exact gradients of all samples.
 _EXACT_EVERY = 10
@@ -224,29 +225,19 @@ class CutObjective:
         The block (a, b) of weights stands for the graph, running proportions for the
         proportions: Algorithm 1 of the paper with the right constants, not times n.
         """
-        split = block.shape[0]
-        sides = assignments[:split], assignments[split:]
         # Each row's part of the proportions.
-        parts = [
-            0.5 * self.shares[rows[:split]] / split,
-            0.5 * self.shares[rows[split:]] / (len(rows) - split),
-        ]
-        total = parts[0].sum() + parts[1].sum()
-        if total > 0:
-            parts = [part / total for part in parts]
-        batch = parts[0] @ sides[0] + parts[1] @ sides[1]
+        parts = self.shares[rows] / np.repeat(block.shape, block.shape)
+        parts /= parts.sum() or 1.0
+        batch = parts @ assignments
         self.n_blocks += 1
         rate = self.averaging_rate if self.n_blocks > 1 else 1.0
         self.running = (1.0 - rate) * self.running + rate * batch
         floored = self._floored(self.running)
-        _, gradients = block_loss_with_gradients(block, *sides, floored, parts)
-        pull = self._pull(floored)
-        return np.concatenate(
-            [
-                gradient + part[:, None] * pull
-                for part, gradient in zip(parts, gradients, strict=True)
-            ]
+        sides, of_sides = (
+            np.split(each, [block.shape[0]]) for each in (assignments, parts)
         )
+        _, gradients = block_loss_with_gradients(block, *sides, floored, of_sides)
+        return np.concatenate(gradients) + parts[:, None] * self._pull(floored)
 
     @property
     def averaging_rate(self):
@@ -272,23 +263,16 @@ class CutObjective:
         return weight * (np.log(proportions / self.prior) + 1.0)
 
 
-def block_loss_with_gradients(block, left, right, proportions, parts=None):
+def block_loss_with_gradients(block, left, right, proportions, parts):
     """Return L_tr / sum(W) of a block (a, b) and its gradients [(a, k), (b, k)].
 
-    The proportions (k,) change with the samples by these parts [(a,), (b,)]: 1 / (2a)
-    and 1 / (2b) by default, where they are the mean of both sides. Over random blocks
-    the part of the gradients that is linear in the block is unbiased for known
-    proportions; the other is a product of two means of the batch, off by O(1 / batch).
-    A block without an edge has loss and gradients 0.
+    The proportions (k,) change with the samples by these parts [(a,), (b,)], or by one
+    number for all of a side: 1 / (2a) and 1 / (2b) where they are the mean of both
+    sides. Over random blocks the part of the gradients that is linear in the block is
+    unbiased for known proportions; the other is a product of two means of the batch,
+    off by O(1 / batch). A block without an edge has loss and gradients 0.
     """
-    total = block.sum()
-    if not total > 0:
-        return 0.0, [np.zeros_like(left), np.zeros_like(right)]
-    if parts is None:
-        parts = (
-            0.5 / np.full(len(left), len(left)),
-            0.5 / np.full(len(right), len(right)),
-        )
+    total = block.sum() or 1.0
     gradients = []
     cut = 0.0
     for weights, mine, others in ((block, left, right), (block.T, right, left)):

@@ -754,3 +754,18 @@ def test_the_order_of_samples_with_many_ties_does_not_change_the_clusters():
         assert adjusted_rand_score(labels[order], others) > 0.9
         found.append(adjusted_rand_score(y, labels))
     assert np.mean(found) > 0.4
+
+
+def test_empty_clusters_of_spectral_clustering_are_searched(monkeypatch):
+    from skdiffclust.cuts import _starts
+
+    X, _ = make_blobs([30, 20, 10], centers=CORNERS[:3], random_state=0)
+    monkeypatch.setattr(
+        _starts, "spectral_clustering", lambda graph, **_: np.zeros(60, dtype=np.int32)
+    )
+    options = {"affinity": "rbf", "temperature": 9.0, "random_state": 0}
+    for model in (
+        GraphCutClustering(3, init="spectral", **options),
+        PRCut(3, init="spectral", max_iter=2, **options),
+    ):
+        assert model.fit(X).n_clusters_ == 3

@@ -65,7 +65,10 @@ def test_the_numpy_twin_agrees(global_random_seed):
     gradients = torch.autograd.grad(value, sides)
     arrays = [side.detach().numpy() for side in P]
     mean = 0.5 * arrays[0].mean(axis=0) + 0.5 * arrays[1].mean(axis=0)
-    expected, slopes = block_loss_with_gradients(sp.csr_array(block), *arrays, mean)
+    parts = [0.5 / len(side) for side in arrays]
+    expected, slopes = block_loss_with_gradients(
+        sp.csr_array(block), *arrays, mean, parts
+    )
     assert value.item() == pytest.approx(expected, rel=1e-12)
     for side, slope, gradient in zip(sides, slopes, gradients, strict=True):
         pulled = torch.autograd.grad(

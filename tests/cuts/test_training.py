@@ -39,6 +39,10 @@ def settings(**changes):
     return Settings(**(defaults | changes))
 
 
+# What the proportions change by where that is not asked.
+NO_PARTS = (0.0, 0.0)
+
+
 def problem(seed=0, n=30, k=3):
     rng = np.random.RandomState(seed)
     dense = np.triu(rng.rand(n, n) * (rng.rand(n, n) < 0.3), 1)
@@ -87,7 +91,7 @@ def test_blocks_of_the_normalised_cut_by_central_differences(global_random_seed)
     def loss(assignments):
         left, right = assignments[:10], assignments[10:]
         mean = divisors[rows] @ assignments / divisors[rows].sum()
-        value = block_loss_with_gradients(block, left, right, mean)[0]
+        value = block_loss_with_gradients(block, left, right, mean, NO_PARTS)[0]
         return value + 2.0 * (mean * np.log(mean / prior)).sum()
 
     trained = CutObjective(graph, chosen, prior, divisors)
@@ -137,14 +141,15 @@ def test_block_gradients_by_central_differences(global_random_seed):
 
     def loss_left(left):
         mean = 0.5 * left.mean(axis=0) + 0.5 * right.mean(axis=0)
-        return block_loss_with_gradients(block, left, right, mean)[0]
+        return block_loss_with_gradients(block, left, right, mean, NO_PARTS)[0]
 
     def loss_right(right):
         mean = 0.5 * left.mean(axis=0) + 0.5 * right.mean(axis=0)
-        return block_loss_with_gradients(block, left, right, mean)[0]
+        return block_loss_with_gradients(block, left, right, mean, NO_PARTS)[0]
 
     mean = 0.5 * left.mean(axis=0) + 0.5 * right.mean(axis=0)
-    _, gradients = block_loss_with_gradients(block, left, right, mean)
+    parts = 0.5 / len(left), 0.5 / len(right)
+    _, gradients = block_loss_with_gradients(block, left, right, mean, parts)
     for i, j in [(0, 0), (3, 2)]:
         assert gradients[0][i, j] == pytest.approx(central(loss_left, left, i, j))
         assert gradients[1][i, j] == pytest.approx(central(loss_right, right, i, j))
@@ -173,7 +178,7 @@ def test_proportions_of_blocks_follow_the_last_batch_at_a_rate(
     # with the batch as those of the batch do.
     def loss(P):
         mean = running + P.mean(axis=0) - after
-        value = block_loss_with_gradients(block, P[:10], P[10:], mean)[0]
+        value = block_loss_with_gradients(block, P[:10], P[10:], mean, NO_PARTS)[0]
         return value + 2.0 * (mean * np.log(mean / prior)).sum()
 
     for i, j in [(0, 0), (7, 2), (12, 1), (19, 0)]:
@@ -199,7 +204,7 @@ def test_proportions_of_a_stream_follow_these_rows_at_a_rate(global_random_seed)
 
 def test_block_of_all_pairs_is_the_full_objective(global_random_seed):
     _, graph, P = problem(global_random_seed)
-    value, _ = block_loss_with_gradients(graph, P, P, P.mean(axis=0))
+    value, _ = block_loss_with_gradients(graph, P, P, P.mean(axis=0), NO_PARTS)
     trained = CutObjective(graph, settings(), np.full(3, 1 / 3))
     assert value == pytest.approx(trained.start_epoch(P)[0])
 
@@ -207,7 +212,8 @@ def test_block_of_all_pairs_is_the_full_objective(global_random_seed):
 def test_a_block_without_an_edge_teaches_nothing(global_random_seed):
     _, _, P = problem(global_random_seed)
     empty = sp.csr_array((30, 30))
-    value, gradients = block_loss_with_gradients(empty, P, P, P.mean(axis=0))
+    parts = 0.5 / len(P), 0.5 / len(P)
+    value, gradients = block_loss_with_gradients(empty, P, P, P.mean(axis=0), parts)
     assert value == 0.0 and not np.any(gradients)
 
 
@@ -215,7 +221,7 @@ def test_sampled_gradients_are_unbiased_for_known_proportions(global_random_seed
     rng, graph, P = problem(n=20, seed=global_random_seed)
     n, mean = 20, P.mean(axis=0)
     # Without shares in the proportions: they are known.
-    _, (half, other) = block_loss_with_gradients(graph, P, P, mean, (0.0, 0.0))
+    _, (half, other) = block_loss_with_gradients(graph, P, P, mean, NO_PARTS)
     full = half + other
     draws = []
     for _ in range(1500):
@@ -223,7 +229,7 @@ def test_sampled_gradients_are_unbiased_for_known_proportions(global_random_seed
         rows, right = (rng.permutation(n)[:10] for _ in range(2))
         block, scale = graph[rows][:, right], (n / 10) ** 2
         total = block.sum()
-        _, parts = block_loss_with_gradients(block, P[rows], P[right], mean, (0.0, 0.0))
+        _, parts = block_loss_with_gradients(block, P[rows], P[right], mean, NO_PARTS)
         for part, where in zip(parts, (rows, right), strict=True):
             np.add.at(gradient, where, part * total * scale / graph.sum())
         draws.append(gradient)
