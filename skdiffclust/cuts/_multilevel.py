@@ -267,7 +267,9 @@ def merge_pairs(links, divisors, cuts, sizes, n_clusters, high):
         sizes[a] += sizes[b]
         active[b] = False
         gain[b] = np.inf
-        links[a] += links[b]
-        links[:, a] = links[a]
-        owner[owner == b] = a
+        for i in range(n):  # assigned as arrays, these compile for seconds
+            links[a, i] += links[b, i]
+            links[i, a] = links[a, i]
+            if owner[i] == b:
+                owner[i] = a
     return owner

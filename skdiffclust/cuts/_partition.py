@@ -116,9 +116,9 @@ def group_samples(samples, constraints, sample_weight, *, normalized):
 def read_problem(
     estimator, settings, X, graph, sample_weight, constraints, random_state
 ):
-    """Return what to partition of what a fit was given; refuse what is impossible.
+    """Return what a fit is to partition; refuse what is impossible.
 
-    That are `Samples` and their `Groups`, the number of clusters and its curve, which
+    It returns `Samples` and their `Groups`, the number of clusters, and the curve that
     is the fitted attribute of n_clusters="auto", or None. `constraints` are
     (partial_labels, must_link, cannot_link).
     """
