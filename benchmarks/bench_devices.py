@@ -18,9 +18,10 @@ import numpy as np
 import torch
 from shared import load, versions
 from sklearn.metrics import adjusted_rand_score
+from torch import nn
 
 from skdiffclust import GEMINI, ClAM, DeepClAM, PRCut
-from skdiffclust.nn import PerturbedForest
+from skdiffclust.nn import GEMINILoss, PerturbedForest, RatioCutLoss
 
 ROUNDS = 5
 
@@ -71,6 +72,53 @@ def memories_step(n, d, k, batch):
     return prepare
 
 
+def cuts_step(n, d, k, batch):
+    """Return a function of a device: an epoch of the loss of PRCut with its encoder."""
+    rng = np.random.RandomState(0)
+    rows = rng.normal(size=(n, d)).astype(np.float32)
+    block = (rng.uniform(size=(batch, batch)) < 0.04).astype(np.float32)
+
+    def prepare(device):
+        X, graph = torch.tensor(rows, device=device), torch.tensor(block, device=device)
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            network = nn.Sequential(nn.Linear(d, 128), nn.GELU(), nn.Linear(128, k))
+        network, loss_of = network.to(device), RatioCutLoss(k).to(device)
+        optimizer = torch.optim.AdamW(network.parameters(), lr=0.01)
+
+        def step():
+            for first in range(0, n - 2 * batch + 1, 2 * batch):
+                optimizer.zero_grad()
+                left = network(X[first : first + batch])
+                right = network(X[first + batch : first + 2 * batch])
+                loss_of(graph, left, right).backward()
+                optimizer.step()
+
+        return step
+
+    return prepare
+
+
+def gemini_step(n, d, k, objective, mode):
+    """Return a function of a device: forward and backward of GEMINILoss."""
+    rng = np.random.RandomState(0)
+    rows = rng.normal(size=(n, d)).astype(np.float32)
+    logits = rng.normal(size=(n, k)).astype(np.float32)
+
+    def prepare(device):
+        leaf = torch.tensor(logits, device=device, requires_grad=True)
+        features = torch.tensor(rows, device=device)
+        loss_of = GEMINILoss(objective, mode=mode)
+
+        def step():
+            leaf.grad = None
+            loss_of(leaf, features).backward()
+
+        return step
+
+    return prepare
+
+
 def fits(name):
     """Return the classes of a data set, and {estimator: its fit on a device}."""
     X, y = load(name)
@@ -104,6 +152,14 @@ def workloads(small):
     for n, d, k in [(500, 4, 3)] if small else [(100_000, 64, 10), (200_000, 64, 50)]:
         what = f"ClAM, one epoch, {n} × {d}, k = {k}"
         found["memories", what] = memories_step(n, d, k, n // 10)
+    for n, d, k in [(600, 4, 3)] if small else [(10_000, 784, 10), (20_000, 16, 26)]:
+        batch = 64 if small else 256
+        what = f"RatioCutLoss with its network, one epoch, {n} × {d}, k = {k}"
+        found["cuts", what] = cuts_step(n, d, k, batch)
+    for n, d, k in [(100, 4, 3)] if small else [(1000, 64, 10), (20_000, 64, 10)]:
+        for objective, mode in (("mmd", "ova"), ("mmd", "ovo"), ("kl", "ovo")):
+            what = f"GEMINILoss {objective} {mode}, {n} × {d}, k = {k}"
+            found["gemini", what] = gemini_step(n, d, k, objective, mode)
     return found
 
 
@@ -161,10 +217,8 @@ def main():
     print("Seconds of a step: CPU, device, ratio")
     for room, what, cpu, gpu in times(device, small=rehearse):
         print(f"{room}, {what}: {cpu:.4f} {gpu:.4f} {cpu / gpu:.1f}", flush=True)
-    print(
-        "Fits: seconds (of the processor) on the CPU, on the device, once more there;"
-    )
-    print("ARI of the CPU's labels with the classes, and with those of the device")
+    print("Fits: seconds (processor time) on the CPU, the device, and there again; the")
+    print("ARI of the CPU's labels with the classes, and with those of the other fits")
     report_fits(device, "digits" if rehearse else "usps_train")
 
 
