@@ -26,7 +26,7 @@ IMPORTS_TORCH = re.compile(r"^(import|from) (torch|skdiffclust\.nn)\b", re.MULTI
 
 
 def pytest_configure(config):
-    """Hide GPUs from all tests but those of the marker: the others are of the CPU."""
+    """Hide GPUs from all tests but those with the marker, which compare both."""
     if not re.search(r"(?<!not )\bgpu\b", config.option.markexpr):
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
 

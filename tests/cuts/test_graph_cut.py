@@ -757,11 +757,10 @@ def test_the_order_of_samples_with_many_ties_does_not_change_the_clusters():
 
 
 def test_empty_clusters_of_spectral_clustering_are_searched(monkeypatch):
-    from skdiffclust.cuts import _starts
-
     X, _ = make_blobs([30, 20, 10], centers=CORNERS[:3], random_state=0)
     monkeypatch.setattr(
-        _starts, "spectral_clustering", lambda graph, **_: np.zeros(60, dtype=np.int32)
+        "skdiffclust.cuts._starts.spectral_clustering",
+        lambda graph, **_: np.zeros(60, dtype=np.int32),
     )
     options = {"affinity": "rbf", "temperature": 9.0, "random_state": 0}
     for model in (
