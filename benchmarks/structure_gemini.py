@@ -11,7 +11,8 @@ structure  how often noise is called structure, and structure noise. Sets withou
     whose centres are at least six standard deviations apart in two to five features,
     beside 5 to 20 features of noise; a third are balanced (2 to 5 clusters), a third
     have clusters of 105 and 15 samples, a third 80, 30 and 12; half are standardised.
-    Rates have upper 95 % limits (Clopper and Pearson).
+    Then the same of 10 to 40 columns with few values, and of such beside continuous
+    ones. Rates have upper 95 % limits (Clopper and Pearson).
 numbers  how often the number of clusters is right, and whether a wrong one is warned
     of, beside the least BIC of mixtures with diagonal covariances and the largest
     silhouette of k-means, on simulations and on real tables.
@@ -72,6 +73,93 @@ KINDS = {
 }
 
 
+def one_factor(rng, n, p):
+    """Return features with loadings of .4 to .8 on one factor."""
+    loadings = rng.uniform(0.4, 0.8, p)
+    own = np.sqrt(1 - loadings**2) * rng.normal(size=(n, p))
+    return loadings * rng.normal(size=(n, 1)) + own
+
+
+def binary(rng, X):
+    """Return whether features exceed thresholds, which .05 to .5 of normal ones do."""
+    return (X > rng.uniform(0, 1.64, X.shape[1])).astype(float)
+
+
+def ordinal(rng, X):
+    """Return features in five levels between random thresholds."""
+    thresholds = np.sort(rng.uniform(-1.3, 1.3, (4, X.shape[1])), axis=0)
+    return (X > thresholds[:, None]).sum(axis=0).astype(float)
+
+
+def partly(rng, X):
+    """Return standardised features, of which a random part are binary."""
+    chosen = rng.permutation(X.shape[1])[: rng.randint(1, X.shape[1])]
+    X[:, chosen] = binary(rng, X[:, chosen])
+    return standardised(X)
+
+
+def one_hot(rng, n, p):
+    """Return independent categories of three to five values in a column each."""
+    counts = rng.randint(3, 6, p // 2)
+    draws = [rng.choice(k, n, p=rng.dirichlet(np.full(k, 3.0))) for k in counts]
+    return np.column_stack([np.eye(k)[y] for k, y in zip(counts, draws, strict=True)])
+
+
+def classes(rng, n, p, share=1.0, low=0.1, high=0.8):
+    """Return binary features of two to four classes, which a share of them tells."""
+    k = rng.randint(2, 5)
+    rates = np.tile(rng.uniform(0.05, 0.5, p), (k, 1))
+    chosen = rng.permutation(p)[: int(share * p)]
+    rates[:, chosen] = rng.choice([low, high], (k, len(chosen)))
+    return (rng.uniform(size=(n, p)) < rates[rng.choice(k, n)]).astype(float)
+
+
+def beside_binary(rng, X):
+    """Return standardised features beside 3 to 20 independent binary ones."""
+    others = rng.normal(size=(len(X), rng.choice([3, 10, 20])))
+    return standardised(np.hstack([X, binary(rng, others)]))
+
+
+# Columns with few values: those without structure, those that are so correlated that
+# many samples agree in all of them, and those with classes.
+FEW_VALUES = {
+    "0/1, independent": lambda rng, n, p: binary(rng, rng.normal(size=(n, p))),
+    "0/1, independent, standardised": lambda rng, n, p: standardised(
+        binary(rng, rng.normal(size=(n, p)))
+    ),
+    "0/1, AR(.6)": lambda rng, n, p: binary(rng, autoregressive(rng, n, p)),
+    "five levels, independent": lambda rng, n, p: ordinal(rng, rng.normal(size=(n, p))),
+    "five levels, one factor": lambda rng, n, p: ordinal(rng, one_factor(rng, n, p)),
+    "0/1 and continuous, AR(.6)": lambda rng, n, p: partly(
+        rng, autoregressive(rng, n, p)
+    ),
+}
+AGREEING = {
+    "0/1, one factor": lambda rng, n, p: binary(rng, one_factor(rng, n, p)),
+    "0/1, blocks": lambda rng, n, p: binary(rng, blocks(rng, n, p)),
+    "five levels, blocks": lambda rng, n, p: ordinal(rng, blocks(rng, n, p)),
+    "categories, one-hot": one_hot,
+}
+CLASSES = {
+    "classes in 20 columns": lambda rng, n, p: classes(rng, n, 20),
+    "classes in 40 columns": lambda rng, n, p: classes(rng, n, 40),
+    "classes in 20 of 40 columns": lambda rng, n, p: classes(rng, n, 40, 0.5),
+    "clusters beside 0/1": lambda rng, n, p: beside_binary(
+        rng, clustered(rng, list(SIZES.values())[rng.randint(3)], 6.0)[0]
+    ),
+}
+WEAK = {
+    "classes in 10 columns": lambda rng, n, p: classes(rng, n, 10),
+    "classes in 10 columns, .05 to .95": lambda rng, n, p: classes(
+        rng, n, 10, 1.0, 0.05, 0.95
+    ),
+    "classes in 10 of 20 columns": lambda rng, n, p: classes(rng, n, 20, 0.5),
+    "clusters rounded to few values": lambda rng, n, p: np.round(
+        clustered(rng, list(SIZES.values())[rng.randint(3)], 6.0)[0] / 3
+    ),
+}
+
+
 def spread_centers(rng, k, n_features, least):
     """Return centres (k, d) whose smallest distance is at least a share of the largest.
 
@@ -104,6 +192,17 @@ def rate(wrong):
     return f"{k} of {n}, upper 95 % limit {limit:.3f}"
 
 
+def judged_as(kinds, wrong, n_sets, seed):
+    """Return for each kind of sets whether each one is judged wrongly."""
+    table = {}
+    for i in range(n_sets):
+        rng = np.random.RandomState(seed + i)
+        kind = list(kinds)[i % len(kinds)]
+        X = kinds[kind](rng, rng.choice([100, 200, 500]), rng.choice([10, 20, 40]))
+        table.setdefault(kind, []).append(structure_of(X, rng).is_clear == wrong)
+    return table
+
+
 def structure(n_sets, seed, distance=6.0):
     """Print how often there is a wrong answer to whether there is structure."""
     missed = {}
@@ -118,10 +217,17 @@ def structure(n_sets, seed, distance=6.0):
         if i % 2:
             X = standardised(X)
         missed.setdefault(kind, []).append(not structure_of(X, rng).is_clear)
-    for title, table in (
-        ("noise called structure", invented),
-        (f"structure at {distance} deviations called noise", missed),
-    ):
+    tables = {
+        "noise called structure": invented,
+        f"structure at {distance} deviations called noise": missed,
+        "few values, noise called structure": judged_as(FEW_VALUES, True, n_sets, seed),
+        "few values, agreeing columns called structure": judged_as(
+            AGREEING, True, n_sets, seed
+        ),
+        "few values, structure called noise": judged_as(CLASSES, False, n_sets, seed),
+        "few values, weak structure called noise": judged_as(WEAK, False, n_sets, seed),
+    }
+    for title, table in tables.items():
         print(f"{title}: {rate(np.concatenate(list(table.values())))}")
         for kind, wrong in table.items():
             print(f"    {kind}: {rate(wrong)}")

@@ -178,11 +178,16 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
     of one distribution of Johnson, whose tails may be heavy or short. If it does not
     exceed that of 19 samples of a Gaussian with the covariance of X, or not 5, which
     skewness and tails explain, a ConvergenceWarning is issued, and one cluster is
-    chosen if 1 is in `n_clusters`. Up to about eight columns of 0 and 1, such as
-    categories, have two modes themselves, so that independent ones are called
-    structure, too. Of correlated features, the Gaussian has the covariance, so that
-    blocks of irrelevant features are warned of; if there are clusters as well, such a
-    block may still be selected.
+    chosen if 1 is in `n_clusters`. Of correlated features, the Gaussian has the
+    covariance, so that blocks of irrelevant features are warned of; if there are
+    clusters as well, such a block may still be selected.
+
+    A feature with two to five values has several modes itself, which are no structure.
+    For this test only, it is replaced by normal scores: the quantiles of a Gaussian, by
+    the ranks of its samples, with ties broken at random. Clusters must then show in
+    several such features, and weak ones in ten or fewer are often missed. Binary
+    features that mostly agree, such as answers about one trait, are often called
+    structure: in many samples all of them are equal.
 
     **Number of clusters.** As with ``n_clusters="auto"`` in :class:`GEMINI`; of a
     sequence, the largest number that is not above it, or its smallest number above 1.

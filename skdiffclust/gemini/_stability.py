@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import issparse
+from scipy.special import ndtri
 
 from skdiffclust._history import warn_of_convergence
 from skdiffclust._n_clusters import bimodality, principal_components
@@ -19,6 +20,8 @@ _N_REFERENCES = 19
 _N_COMPONENTS = 5
 _COUNTS = 2, 3, 4
 _N_RUNS = 2
+# Different values up to which those of a feature are categories, not measurements.
+_FEW_VALUES = 5
 # Log-likelihood ratio up to which skewness and heavy tails explain two modes.
 LEAST_RATIO = 5.0
 # Agreement of clusters with those that were counted below which a fit warns.
@@ -50,6 +53,7 @@ def structure_of(X, random_state):
     spread within a cluster where the variance is that between clusters, and finds
     clusters in few of many standardised features; the former finds those along the
     largest variances. The same is computed for Gaussians with the covariance of X.
+    Features with few values are replaced by normal scores before.
     """
     n_samples = min(X.shape[0], _MOST_SAMPLES)
     if n_samples < _LEAST_SAMPLES:
@@ -63,6 +67,7 @@ def structure_of(X, random_state):
         remedy="Select features before.",
     )
     has_scales = not issparse(X)
+    X = with_normal_scores(X, random_state)
     references = [
         _largest_bimodality(gaussian_like(X, random_state), has_scales, random_state)
         for _ in range(_N_REFERENCES)
@@ -89,6 +94,31 @@ def _largest_bimodality(X, has_scales, random_state):
             first, second = np.triu_indices(count, 1)
             lines.append((centers[first] - centers[second]) @ points.T)
     return float(bimodality(np.concatenate(lines), weight).max())
+
+
+def with_normal_scores(X, random_state):
+    """Return X (n, d) with normal scores in place of features with few values.
+
+    A feature with two to five values has several modes itself. Its samples are ranked,
+    equal ones in random order, and have the quantiles of a Gaussian with its mean and
+    variance: independent features become independent Gaussians, and values that occur
+    together in several features remain together. Dense if there are such features.
+    """
+    values = X.toarray() if issparse(X) else X
+    n_changes = np.count_nonzero(np.diff(np.sort(values, axis=0), axis=0), axis=0)
+    few = np.flatnonzero((n_changes > 0) & (n_changes < _FEW_VALUES))
+    if not len(few):
+        return X
+    # The same draws for a feature, in whatever order the features are.
+    few = few[np.lexsort(values[:, few])]
+    columns = values[:, few].astype(np.float64)
+    order = np.lexsort((random_state.uniform(size=columns.shape), columns), axis=0)
+    scores = ndtri((np.arange(len(columns)) + 0.5) / len(columns))
+    ranked = columns.mean(axis=0) + columns.std(axis=0) * scores[:, None]
+    np.put_along_axis(columns, order, ranked, axis=0)
+    values = values.copy()
+    values[:, few] = columns
+    return values
 
 
 def by_densest_quarter(X):

@@ -524,13 +524,16 @@ def noise(kind, rng):
     if kind == "t":
         return rng.standard_t(3, size=(80, 12))
     X = rng.normal(size=(80, 12))
+    if kind == "0 and 1":
+        return 1.0 * (X > 0.5)
     if kind == "blocks":
         X += 1.5 * np.repeat(rng.normal(size=(80, 3)), 4, axis=1)
     return X
 
 
 @pytest.mark.parametrize(
-    ("kind", "n_clusters"), [("normal", 2), ("blocks", 3), ("t", 2), ("normal", 3)]
+    ("kind", "n_clusters"),
+    [("normal", 2), ("blocks", 3), ("t", 2), ("normal", 3), ("0 and 1", 2)],
 )
 def test_no_structure_is_said_whatever_the_number_is(kind, n_clusters):
     X = noise(kind, np.random.RandomState(2))

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.spatial.distance import cdist
+from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
@@ -22,6 +23,7 @@ from skdiffclust.gemini._stability import (
     co_assignment_uncertainty,
     gaussian_like,
     structure_of,
+    with_normal_scores,
 )
 
 
@@ -103,6 +105,77 @@ def test_skewness_and_tails_are_no_structure():
     assert not Structure(4.9, gaussian).is_clear
     assert Structure(5.1, gaussian).is_clear
     assert not Structure(5.1, gaussian + 4).is_clear
+
+
+def few_values(rng, n=200):
+    """Return 0 and 1, five levels, a normal column, a constant, six levels, a copy."""
+    X = rng.normal(size=(n, 7))
+    X[:, 0] = X[:, 0] > 1
+    X[:, 1] = np.clip(np.round(X[:, 1]), -2, 2)
+    X[:, 2] = 3 * (X[:, 2] > 0) - 7
+    X[:, 4] = 0.1
+    X[:, 5] = np.arange(n) % 6
+    X[:, 6] = X[:, 2]
+    return X
+
+
+def test_features_with_few_values_are_replaced_by_normal_scores(global_random_seed):
+    X = few_values(np.random.RandomState(global_random_seed))
+    found = with_normal_scores(X, np.random.RandomState(0))
+    assert_array_equal(found[:, 3:6], X[:, 3:6])
+    quantiles = norm.ppf((np.arange(200) + 0.5) / 200)
+    for j in (0, 1, 2, 6):
+        expected = X[:, j].mean() + X[:, j].std() * quantiles
+        assert_allclose(np.sort(found[:, j]), expected)
+        # A larger value remains a larger one.
+        low, high = found[X[:, j] == X[:, j].min(), j], found[X[:, j] == X[:, j].max()]
+        assert low.max() < high[:, j].min()
+    # Equal values are in random order, one for each feature.
+    is_high = X[:, 2] > -7
+    for rows in (is_high, ~is_high):
+        within = np.corrcoef(found[rows][:, 2], found[rows][:, 6])[0, 1]
+        assert abs(within) < 0.5
+    assert np.corrcoef(found[:, 2], found[:, 6])[0, 1] > 0.5
+
+
+def test_normal_scores_depend_on_no_order_unit_or_container(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    X = few_values(rng)
+    expected = with_normal_scores(X, np.random.RandomState(1))
+    order = rng.permutation(7)
+    found = with_normal_scores(X[:, order], np.random.RandomState(1))
+    assert_array_equal(found, expected[:, order])
+    found = with_normal_scores(4 * X, np.random.RandomState(1))
+    assert_array_equal(found, 4 * expected)
+    found = with_normal_scores(sparse.csr_array(X), np.random.RandomState(1))
+    assert_array_equal(found, expected)
+    single = X.astype(np.float32)
+    found = with_normal_scores(single, np.random.RandomState(1))
+    assert found.dtype == np.float32
+    assert_allclose(found, expected, atol=1e-5)
+    assert_array_equal(single, X.astype(np.float32))  # which is not written to
+
+
+def test_without_such_features_nothing_changes(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    for X in (few_values(rng)[:, 3:6], sparse.csr_array(rng.normal(size=(50, 3)))):
+        before = rng.get_state()
+        assert with_normal_scores(X, rng) is X
+        assert_array_equal(rng.get_state()[1], before[1])
+        assert rng.get_state()[2:] == before[2:]
+
+
+@pytest.mark.parametrize("form", ["standardised", "sparse"])
+def test_columns_of_few_values_are_no_structure_but_classes_are(form):
+    rng = np.random.RandomState(4)
+    y = rng.randint(2, size=(120, 1))
+    rates = np.where(rng.uniform(size=(2, 15)) < 0.5, 0.1, 0.9)
+    for p, is_clear in (np.full(4, 0.4), False), (rates[y[:, 0]], True):
+        X = (rng.uniform(size=(120, p.shape[-1])) < p).astype(float)
+        if form == "standardised":
+            X = (X - X.mean(axis=0)) / X.std(axis=0)
+        found = structure_of(sparse.csr_array(X) if form == "sparse" else X, rng)
+        assert found.is_clear == is_clear
 
 
 def test_a_feature_is_measured_in_its_densest_quarter(global_random_seed):
