@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,13 @@ def module_name(path):
 
 
 FILES = sorted(PACKAGE.rglob("*.py"))
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 MODULES = {module_name(path): path for path in FILES}
+
+
+@cache
+def trees():
+    """Return the syntax trees of all files, by path."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
 
 def imports(tree, *, lazy):
@@ -102,7 +108,7 @@ def test_levels():
     assert not {
         (source, target): reason
         for source, path in MODULES.items()
-        for target in our_imports(TREES[path])
+        for target in our_imports(trees()[path])
         if (reason := illegal_target(source, target)) is not None
     }
 
@@ -122,7 +128,7 @@ def test_levels_are_judged(source, target):
 
 
 def test_no_cycle_even_lazily():
-    graph = {name: our_imports(TREES[path]) for name, path in MODULES.items()}
+    graph = {name: our_imports(trees()[path]) for name, path in MODULES.items()}
     done = set()
 
     def visit(name, trail):
@@ -139,7 +145,7 @@ def test_no_cycle_even_lazily():
 def test_heavy_imports_stay_lazy():
     eager = {
         path.relative_to(PACKAGE).as_posix(): imported_roots(tree, lazy=False)
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
     }
     assert [name for name, roots in eager.items() if "numba" in roots] == [
         "_compiled.py"
@@ -168,7 +174,7 @@ for name in set(package.__all__) - {{"nn", "warmup"}}:
 
 
 def test_packages_of_the_forests_import_downwards():
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         source = module_name(path).split(".")
         if (
             source[1:2] != ["forests"]
@@ -186,7 +192,7 @@ def test_packages_of_the_forests_import_downwards():
 def test_private_scikit_learn_only_in_compat():
     found = []
     for module, path in MODULES.items():
-        tree = TREES[path]
+        tree = trees()[path]
         names = [name for _, names in imports(tree, lazy=True) for name in names]
         names += [ast.unparse(n) for n in ast.walk(tree) if is_attribute_chain(n)]
         if module != "skdiffclust._compat":
@@ -215,7 +221,7 @@ def test_imports_are_absolute_and_named():
     assert not [
         (module, node.lineno)
         for module, path in MODULES.items()
-        for node, names in imports(TREES[path], lazy=True)
+        for node, names in imports(trees()[path], lazy=True)
         if getattr(node, "level", 0) or any(name.endswith(".*") for name in names)
     ]
 
@@ -232,7 +238,7 @@ def test_packages_have_at_most_seven_levels():
         if module not in levels:
             within = [
                 target
-                for target in our_imports(TREES[MODULES[module]]) - {module}
+                for target in our_imports(trees()[MODULES[module]]) - {module}
                 if package_of(target) == package_of(module)
                 and MODULES[target].stem != "__init__"
             ]
@@ -247,7 +253,7 @@ def test_packages_have_at_most_seven_levels():
 def test_one_assignment_a_line():
     assignments = [
         node
-        for tree in TREES.values()
+        for tree in trees().values()
         for node in ast.walk(tree)
         if isinstance(node, ast.Assign)
     ]

@@ -100,9 +100,9 @@ def test_clusters_of_different_widths_are_warned_of(global_random_seed):
     assert n_clear >= 2
 
 
-@pytest.mark.parametrize(("n", "seed"), [(2000, 1), (20000, 7)])
-def test_halves_that_chance_separates_are_not_counted(n, seed):
-    X, _ = make_blobs(n, centers=5, n_features=10, cluster_std=2, random_state=seed)
+@pytest.mark.parametrize("seed", [7, 16])
+def test_halves_that_chance_separates_are_not_counted(seed):
+    X, _ = make_blobs(500, centers=5, n_features=10, cluster_std=2, random_state=seed)
     found = count(X, seed)
     separation = dict(zip(found.numbers, found.separation, strict=True))
     assert separation[6] > 4

@@ -259,6 +259,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     # List for the loops of a path that is a part of a search, which judges their
     # convergence and is interrupted as a whole.
     _judged = None
+    # The largest penalty that such a path needs.
+    _max_alpha = np.inf
 
     _parameter_constraints = {
         **BaseGEMINI._parameter_constraints,
@@ -576,6 +578,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
                 options["min_features"],
                 options["refine"],
                 steps[-1].alpha,
+                self._max_alpha / problem.units.alpha,
             ):
                 steps.append(step)
                 if checkpoint is not None:

@@ -48,6 +48,7 @@ from skdiffclust.gemini._units import near_one
 
 # Largest factor from one penalty of the path of a subset to the next.
 _LARGEST_RATIO = 1.2
+_SAME = 1 + 1e-9  # penalties of a path and of a grid, but for rounding
 # What the paths are told of the samples.
 _GIVEN = (
     "sample_weight",
@@ -718,6 +719,7 @@ def resample(sparse, data, rows, seed, alphas):
     """
     # The penalties of the grid, and steps between them, from which features have time
     # to be dropped. After the last step of a path that ended early nothing changes.
+    sparse._max_alpha = alphas[-1] * _SAME
     ratio = alphas[1] / alphas[0]
     n_steps = np.ceil(np.log(ratio) / np.log(_LARGEST_RATIO))
     path, loops = _quiet_path(
@@ -728,7 +730,7 @@ def resample(sparse, data, rows, seed, alphas):
         alpha_multiplier=ratio ** (1 / n_steps),
         min_features=1,
     )
-    steps = np.searchsorted(path.alphas, alphas * (1 + 1e-9), side="right") - 1
+    steps = np.searchsorted(path.alphas, alphas * _SAME, side="right") - 1
     labels = [path.select(alpha=path.alphas[i]).predict(data.X) for i in steps]
     return {
         "labels": np.array(labels),

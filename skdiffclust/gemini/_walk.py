@@ -286,14 +286,23 @@ def advance_to(alpha, walk, loops):
     return walk.advance(alpha, loops, is_last=True)
 
 
-def walk_path(walk, loops, alpha, multiplier, min_features, refine, last_alpha=0.0):
+def walk_path(
+    walk,
+    loops,
+    alpha,
+    multiplier,
+    min_features,
+    refine,
+    last_alpha=0.0,
+    max_alpha=np.inf,
+):
     """Yield the Steps of growing penalties until at most min_features are in.
 
-    With `refine`, where more than one group leaves at once, the step is taken back and
-    the penalty between the two is tried first.
+    None is larger than `max_alpha`. With `refine`, where more than one group leaves at
+    once, the step is taken back and the penalty between the two is tried first.
     """
     n_in = np.count_nonzero(walk.support)
-    while n_in > min_features:
+    while n_in > min_features and alpha <= max_alpha:
         before = walk.state()
         were_in = walk.support
         try:

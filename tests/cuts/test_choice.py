@@ -211,7 +211,7 @@ def test_blobs_are_counted_whatever_is_cut(cut, form, global_random_seed):
     assert GraphCutClustering(5).fit(X).cut_curve_ is None
 
 
-@pytest.mark.parametrize("n_samples", [600, 6000])
+@pytest.mark.parametrize("n_samples", [600, 2400])
 def test_rings_are_counted(n_samples, global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     y = np.repeat([0, 1, 2], n_samples // 3)

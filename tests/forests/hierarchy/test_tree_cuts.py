@@ -47,14 +47,11 @@ def sizes_of(tree, weights=None):
 def naive_part(tree, sizes, cuts, part):
     """Return the largest score of a part of a forest, the edge to cut, and if clear."""
     n = len(tree.edges) + 1
-    inner = [
-        e
-        for e in np.setdiff1d(np.arange(n - 1), cuts)
-        if set(tree.edges[e]) <= set(part)
-    ]
+    inner = np.setdiff1d(np.arange(n - 1), cuts)
+    inner = inner[np.isin(tree.edges[inner], part).all(axis=1)]
     logs = np.log(tree.lengths)
     least = np.log(1.25)
-    spread = np.std(logs[inner]) if inner else 0.0
+    spread = np.std(logs[inner]) if len(inner) else 0.0
     best, score, sides = None, 0.0, {}
     for e in inner:
         after = components(np.delete(tree.edges, [*cuts, e], axis=0), n)
@@ -63,7 +60,7 @@ def naive_part(tree, sizes, cuts, part):
         if one > 0 and other > 0:
             sides[e] = []
             for side in sorted(both, key=lambda side: sizes[side].sum()):
-                own = [f for f in inner if f != e and set(tree.edges[f]) <= set(side)]
+                own = inner[np.isin(tree.edges[inner], side).all(axis=1)]
                 sides[e].append((sizes[side].sum(), logs[own]))
             found = tree.lengths[e] * (one * other / (one + other)) ** SIZE_POWER
             if tree.may_cut[e] and found > score * (1 + 1e-12):
@@ -99,16 +96,20 @@ def naive_part(tree, sizes, cuts, part):
 
 
 def naive_cuts(tree, sizes, n_cuts):
-    """Cut the part of the largest rank, by components, one after the other."""
+    """Cut the part of the largest rank, by components, one after the other.
+
+    Cuts of other parts change nothing in a part, so each is looked at once.
+    """
     n = len(tree.edges) + 1
     cuts, scores = [], []
-    parts = [(np.arange(n), np.inf)]
+
+    def ranked(part, rank):
+        score, e, is_clear = naive_part(tree, sizes, cuts, part)
+        return part, (rank if is_clear and rank < np.inf else score, e, score)
+
+    parts = [ranked(np.arange(n), np.inf)]
     while len(cuts) < n_cuts:
-        found = []
-        for part, rank in parts:
-            score, e, is_clear = naive_part(tree, sizes, cuts, part)
-            own = rank if is_clear and rank < np.inf else score
-            found.append((own, e, score))
+        found = [ranks for _, ranks in parts]
         known = [(own, e, p) for p, (own, e, _) in enumerate(found) if e is not None]
         if not known:
             break
@@ -121,7 +122,9 @@ def naive_cuts(tree, sizes, n_cuts):
         scores.append(max(score for _, _, score in found))
         part, _ = parts.pop(p)
         after = components(np.delete(tree.edges, cuts, axis=0), n)
-        parts += [(part[after[part] == after[end]], rank) for end in tree.edges[e]]
+        parts += [
+            ranked(part[after[part] == after[end]], rank) for end in tree.edges[e]
+        ]
     return cuts, scores
 
 

@@ -18,7 +18,11 @@ from skdiffclust.forests._trees._boruvka import (
     boruvka,
     raised_neighbors,
 )
-from skdiffclust.forests._trees._distances import lengths_of, mutual_reachability
+from skdiffclust.forests._trees._distances import (
+    lengths_of,
+    lengths_of_matrix,
+    mutual_reachability,
+)
 from skdiffclust.forests._trees._kd_tree import build_tree
 from skdiffclust.forests._trees._small_prim import prim
 from skdiffclust.forests._trees._solve import spanning_edges
@@ -65,8 +69,11 @@ def test_the_forest_of_kruskal_bit_for_bit(kind, metric, global_random_seed):
     rng = np.random.default_rng(global_random_seed)
     for n, d in [(1, 2), (2, 1), (70, 1), (260, 2), (150, int(rng.integers(3, 60)))]:
         lengths = lengths_of(samples(kind, n, d, rng), metric)
+        # A row at a time would take most of the test.
+        everyone = np.arange(n)
+        matrix = lengths_of_matrix(lengths.between(everyone, everyone))
         for nodes in (None, rng.integers(0, n // 2 + 1, n)):
-            expected = spanning_edges(lengths, nodes=nodes, algorithm="kruskal")
+            expected = spanning_edges(matrix, nodes=nodes, algorithm="kruskal")
             for n_jobs in (1, 2):
                 found = spanning_edges(
                     lengths, nodes=nodes, algorithm="boruvka", n_jobs=n_jobs
@@ -91,7 +98,8 @@ def test_raised_lengths_bit_for_bit(
             cold.setattr("skdiffclust._compiled.is_ready", lambda kernel: False)
             raised = mutual_reachability(lengths, min(min_samples, n))
         everyone = np.arange(n)
-        expected = prim(raised.row, everyone, everyone)
+        matrix = raised.between(everyone, everyone)
+        expected = prim(lambda i, rows, D=matrix: D[i, rows], everyone, everyone)
         for n_threads in (1, 3):
             core, grow = raised_neighbors(
                 X, min(min_samples, n), n_threads, lengths.norm
