@@ -211,7 +211,7 @@ def weak_blocks(seed, n=600, k=8, mixing=0.5):
     graph.data[:] = 1.0
     parts = connected_components(graph)[1]
     kept = np.flatnonzero(parts == np.bincount(parts).argmax())
-    return sp.csr_array(graph[kept][:, kept])
+    return check_graph(graph[kept][:, kept], caller="test")
 
 
 def test_bounds_on_sizes_do_not_lower_the_cut_of_a_weak_block_model():
