@@ -378,7 +378,13 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         )
         for number, loop in enumerate(training):
             if number == len(records):
-                outcome, loops = next(outcomes)
+                try:
+                    outcome, loops = next(outcomes)
+                except ValueError as error:
+                    raise ValueError(
+                        f"Subset {number + 1} of {len(subsets)} of SparseGEMINICV "
+                        f"cannot be clustered. {error}"
+                    ) from error
                 records.append(outcome)
                 judged += loops
                 if store is not None:

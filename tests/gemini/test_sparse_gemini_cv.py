@@ -321,6 +321,13 @@ def test_numbers_that_links_exclude_are_not_chosen(numbers, found):
         search([4, 5], **SMALL).fit(X, must_link=groups)
 
 
+def test_a_subset_that_loses_its_links_is_named():
+    X = np.random.RandomState(0).normal(size=(40, 3))
+    groups = np.where(np.arange(40) < 38, 0, np.arange(40))
+    with pytest.raises(ValueError, match="Subset [12] of 2 .* must be at most 2"):
+        search(3, **SMALL).fit(X, must_link=groups)
+
+
 @pytest.mark.few_epochs
 @config_context(enable_metadata_routing=True)
 def test_weights_are_routed_to_fit_and_score():

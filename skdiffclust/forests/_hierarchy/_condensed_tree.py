@@ -212,7 +212,8 @@ def _condense(merges, density, weights, min_size):
     n_merges = len(merges)
     n_samples = n_merges + 1
     below = np.zeros(n_samples + n_merges)
-    below[:n_samples] = weights
+    for i in range(n_samples):  # assigned as arrays, these compile for seconds
+        below[i] = weights[i]
     for t in range(n_merges):
         below[n_samples + t] = below[merges[t, 0]] + below[merges[t, 1]]
     cluster = np.zeros(n_samples + n_merges, dtype=np.int64)

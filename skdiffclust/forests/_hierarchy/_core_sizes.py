@@ -178,8 +178,9 @@ def weighted_quantile(values, weights, share):
 def sums_below(linkage, weights):
     """Sums of the weights (n,) of the samples below each node of a hierarchy."""
     n_samples = len(weights)
-    sums = np.zeros(n_samples + len(linkage))
-    sums[:n_samples] = weights
+    sums = np.empty(n_samples + len(linkage))
+    for i in range(n_samples):  # assigned as arrays, these compile for seconds
+        sums[i] = weights[i]
     for t in range(len(linkage)):
         sums[n_samples + t] = sums[int(linkage[t, 0])] + sums[int(linkage[t, 1])]
     return sums
