@@ -321,6 +321,19 @@ def test_numbers_that_links_exclude_are_not_chosen(numbers, found):
         search([4, 5], **SMALL).fit(X, must_link=groups)
 
 
+def test_subsets_select_what_the_weights_say():
+    # The two features separate clusters of the first and the second half.
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(40, 4))
+    X[:20, 0] += 8 * (np.arange(20) % 2)
+    X[20:, 1] += 8 * (np.arange(20) % 2)
+    for feature, weights in (0, [1, 1e-3]), (1, [1e-3, 1]):
+        stable = search(2, **SMALL).fit(X, sample_weight=np.repeat(weights, 20))
+        first = stable.selection_probabilities_[:, :2]
+        assert (first[:, feature] == 1).all()
+        assert first[-1, 1 - feature] == 0
+
+
 def test_a_subset_that_loses_its_links_is_named():
     X = np.random.RandomState(0).normal(size=(40, 3))
     groups = np.where(np.arange(40) < 38, 0, np.arange(40))
