@@ -44,7 +44,7 @@ def sizes_of(tree, weights=None):
     return core_sizes(core_radii(linkage, weights), linkage, weights)
 
 
-def naive_part(tree, sizes, cuts, part):
+def naive_part(tree, sizes, cuts, part, least_clear):
     """Return the largest score of a part of a forest, the edge to cut, and if clear."""
     n = len(tree.edges) + 1
     inner = np.setdiff1d(np.arange(n - 1), cuts)
@@ -88,14 +88,14 @@ def naive_part(tree, sizes, cuts, part):
     is_clear = all(
         logs[best] >= own.mean() + max(2.5 * own.std(), least) for own in (one, other)
     )
-    if smaller < _tree_cuts._LEAST_CLEAR:
+    if smaller < least_clear:
         spread = max(one.std(), other.std())
         is_clear &= bool(logs[best] >= max(one.mean(), other.mean()) + 2.5 * spread)
         is_clear &= bool(one.mean() <= other.mean() + 3 * spread)
     return score, best, is_clear
 
 
-def naive_cuts(tree, sizes, n_cuts):
+def naive_cuts(tree, sizes, n_cuts, least_clear=20):
     """Cut the part of the largest rank, by components, one after the other.
 
     Cuts of other parts change nothing in a part, so each is looked at once.
@@ -104,7 +104,7 @@ def naive_cuts(tree, sizes, n_cuts):
     cuts, scores = [], []
 
     def ranked(part, rank):
-        score, e, is_clear = naive_part(tree, sizes, cuts, part)
+        score, e, is_clear = naive_part(tree, sizes, cuts, part, least_clear)
         return part, (rank if is_clear and rank < np.inf else score, e, score)
 
     parts = [ranked(np.arange(n), np.inf)]
@@ -148,9 +148,42 @@ def test_clear_gaps_are_their_definition(seed, least, monkeypatch, global_random
     tree = gaps(rng, int(rng.integers(55, 90)))
     sizes = np.round(rng.uniform(0.5, 1, len(tree.edges) + 1) * 64) / 64
     positions, scores, _ = cut(tree, 12, sizes=sizes)
-    expected, expected_scores = naive_cuts(tree, sizes, 12)
+    expected, expected_scores = naive_cuts(tree, sizes, 12, least)
     assert positions.tolist() == expected
     assert np.allclose(scores, expected_scores, rtol=1e-12)
+
+
+def doubtful_gap(rng):
+    """Return a tree of two or three parts, one small, with gaps near the limits."""
+    counts = [int(rng.integers(50, 90)), int(rng.integers(5, 30))]
+    if rng.random() < 0.6:
+        counts.insert(0, 50)
+    spread = rng.choice([0.03, 0.1, 0.3])
+    edges, logs = [], []
+    start = 0
+    for part, count in enumerate(counts):
+        is_last = part == len(counts) - 1
+        own = spread * rng.choice([0.3, 1.0, 2.0]) if is_last else spread
+        shift = spread * rng.uniform(0, 6) if is_last else 0.0
+        for i in range(start + 1, start + count):
+            edges.append((int(rng.integers(max(start, i - 4), i)), i))
+            logs.append(shift + own * np.clip(rng.normal(), -1, 1))
+        if start:
+            edges.append((int(rng.integers(start)), start))
+            limit = max(2.5 * max(spread, own), np.log(1.25))
+            logs.append(shift + rng.uniform(0.6, 1.6) * limit)
+        start += count
+    edges, lengths = np.array(edges), np.exp(logs)
+    order = cut_order(edges, lengths)
+    return CutTree(edges[order], lengths[order], np.ones(start - 1, dtype=bool))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_doubtful_gaps_are_judged_by_the_definition(seed):
+    tree = doubtful_gap(np.random.default_rng(seed))
+    sizes = np.ones(len(tree.edges) + 1)
+    positions, _, _ = cut(tree, 3, sizes=sizes)
+    assert positions.tolist() == naive_cuts(tree, sizes, 3)[0]
 
 
 def test_clear_gaps_are_cut_sooner_and_change_no_largest_score(monkeypatch):
