@@ -45,6 +45,7 @@ from shared import (
     Results,
     largest_silhouette,
     load,
+    noise_background,
     seconds,
     some,
     standardised,
@@ -65,13 +66,7 @@ from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
 from skdiffclust import GEMINI, ClAM, GraphCutClustering, SpanningForestClustering
-from skdiffclust.datasets import (
-    add_noise_background,
-    make_celeux_one,
-    make_celeux_two,
-    make_gaussian_mixture,
-    make_student_mixture,
-)
+from skdiffclust.datasets import make_celeux_one, make_celeux_two
 
 LARGEST = 2000  # samples of a set
 CANDIDATES = range(2, 21)  # numbers of clusters, where a criterion chooses one
@@ -166,17 +161,17 @@ def generated():
     means = rng.normal(scale=4.0, size=(6, 5))
     roots = rng.normal(size=(6, 5, 5))
     covariances = roots @ roots.transpose(0, 2, 1) / 2 + 0.1 * np.eye(5)
-    shares = np.array([0.3, 0.25, 0.2, 0.12, 0.08, 0.05])
-    problem = make_gaussian_mixture(
-        1200, means, covariances, proportions=shares, random_state=30
-    )
-    yield "6 ellipsoids in 5 d", problem.X, problem.y
-    means = 6.0 * np.eye(4)
+    rng = np.random.RandomState(30)
+    y = rng.choice(6, size=1200, p=[0.3, 0.25, 0.2, 0.12, 0.08, 0.05])
+    roots = np.linalg.cholesky(covariances)[y]
+    X = means[y] + np.einsum("nij,nj->ni", roots, rng.normal(size=(1200, 5)))
+    yield "6 ellipsoids in 5 d", X, y
     for degrees in (2.0, 5.0):
-        problem = make_student_mixture(
-            800, means, np.array(4 * [np.eye(4)]), degrees=degrees, random_state=30
-        )
-        yield f"Student, {degrees:g} degrees", problem.X, problem.y
+        rng = np.random.RandomState(30)
+        y = rng.choice(4, size=800)
+        X = rng.normal(size=(800, 4))
+        X /= np.sqrt(rng.chisquare(degrees, size=800) / degrees)[:, None]
+        yield f"Student, {degrees:g} degrees", X + 6.0 * np.eye(4)[y], y
 
 
 def tables_and_images():
@@ -186,7 +181,7 @@ def tables_and_images():
         yield name, standardised(X), y
     X, y = load("digits")
     yield "digits", X, y
-    yield "digits, noise behind", add_noise_background(X, random_state=30), y
+    yield "digits, noise behind", noise_background(X, 30), y
     names = "ctg ecoli heart_statlog letter movlib zoo".split()
     for name in those_here(*names):
         X, y = load(name)

@@ -15,17 +15,13 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from shared import Results, load, seconds
+from shared import Results, load, noise_background, seconds
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import scale
 
 from skdiffclust import SparseGEMINI
-from skdiffclust.datasets import (
-    add_noise_background,
-    make_celeux_one,
-    make_celeux_two,
-)
+from skdiffclust.datasets import make_celeux_one, make_celeux_two
 from skdiffclust.gemini._path import choose_step
 from skdiffclust.metrics import correct_variable_rate, variable_selection_error_rate
 
@@ -193,7 +189,7 @@ def run_mnist(background, seed, n_rows=1000):
     X, y = load("mnist_t10k")
     X, y = X[:n_rows] / 255, y[:n_rows]
     if background:
-        X = add_noise_background(X, random_state=seed)
+        X = noise_background(X, seed)
     sparse = SparseGEMINI(
         10,
         model="mlp",

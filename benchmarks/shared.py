@@ -64,6 +64,12 @@ def standardised(X):
     return StandardScaler().fit_transform(X)
 
 
+def noise_background(images, seed):
+    """Return grey levels (n, d) with noise in place of black, as in MNIST-BR."""
+    noise = np.random.RandomState(seed).uniform(0, images.max(), images.shape)
+    return np.where(images > 0, images, noise)
+
+
 def tables(n_most):
     """Yield (name, X, y) of real tables, standardised, at most `n_most` samples."""
     for name in those_here(*TABLES):

@@ -2,7 +2,6 @@
 
 import warnings
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import cycle
 from numbers import Integral
 from time import process_time
@@ -205,12 +204,6 @@ class ClustererComparison:
         """The reference, in words."""
         gaussian = self.reference == "gaussian"
         return "one Gaussian" if gaussian else "permuted columns"
-
-    def _repr_html_(self):
-        """Return the table, for notebooks; None if pandas is not installed."""
-        if find_spec("pandas") is None:
-            return None
-        return self.to_frame().to_html(float_format="{:.3g}".format, na_rep="")
 
     def __repr__(self):
         """Return a line for each clusterer."""

@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skdiffclust.datasets import (
-    add_noise_background,
-    make_celeux_one,
-    make_celeux_two,
-    make_gaussian_mixture,
-    make_student_mixture,
-)
+from skdiffclust.datasets import make_celeux_one, make_celeux_two
 
 SCENARIOS = {1: (30, 25), 2: (30, 25), 3: (300, 25), 4: (300, 25), 5: (300, 100)}
 
@@ -51,44 +45,12 @@ def test_moments_of_the_second_problem(global_random_seed):
     assert abs(residual[0, 8]) < 0.03
 
 
-def test_mixtures(global_random_seed):
-    means, scales = [[0, 0], [5, 1]], [[[2, 1], [1, 2]], np.eye(2)]
-    options = {"proportions": [0.8, 0.2], "random_state": global_random_seed}
-    X, y, informative = make_gaussian_mixture(50_000, means, scales, **options)
-    assert abs(y.mean() - 0.2) < 0.01 and informative.all()
-    assert_allclose(np.cov(X[y == 0].T), scales[0], atol=0.06)
-    X, y, _ = make_student_mixture(50_000, means, scales, degrees=5, **options)
-    # The covariance of Student's t is scale * degrees / (degrees - 2).
-    assert_allclose(np.cov(X[y == 0].T), np.array(scales[0]) * 5 / 3, atol=0.25)
-    assert_allclose(np.median(X[y == 1], axis=0), means[1], atol=0.05)
-
-
-def test_noise_fills_the_black_only(global_random_seed):
-    images = np.array([[0, 200, 0, 10.0], [0, 0, 0, 0]])
-    noisy = add_noise_background(images, random_state=global_random_seed)
-    assert_array_equal(noisy[images > 0], images[images > 0])
-    assert (noisy[images == 0] > 0).all() and noisy.max() <= 200
-
-
-def test_wrong_input_is_refused():
-    with pytest.raises(ValueError, match="'scenario' parameter of make_celeux_one"):
-        make_celeux_one(6)
-    with pytest.raises(ValueError, match="'degrees' parameter of make_student"):
-        make_student_mixture(5, [[0]], [[[1]]], degrees=0)
-
-
 @pytest.mark.parametrize(
     "function, args, message",
     [
+        (make_celeux_one, (6,), "'scenario' parameter of make_celeux_one"),
         (make_celeux_one, ([1],), "'scenario' parameter of make_celeux_one"),
         (make_celeux_two, (0,), "'n_samples' parameter of make_celeux_two"),
-        (
-            make_gaussian_mixture,
-            (5, [[0], [9]], [[[1]]]),
-            r"'means' and 'covariances'.*Got \(2, 1\) and \(1, 1, 1\)",
-        ),
-        (make_student_mixture, (5, [0, 9], [[[1]]]), "'means' and 'scales' parameters"),
-        (add_noise_background, ([[-1, 2]],), "at least 0. Got -1 instead"),
     ],
 )
 def test_every_wrong_parameter_has_its_message(function, args, message):

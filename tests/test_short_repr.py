@@ -1,10 +1,7 @@
 """Result objects are described by a line, whatever their size."""
 
-import sys
-
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 from scipy.sparse import csr_array
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
@@ -56,16 +53,10 @@ def test_a_path_is_described_by_its_steps():
     assert f"step {path.chosen} with {path.n_features[path.chosen]} f" in shown
 
 
-def test_a_comparison_is_a_line_for_each_clusterer_and_a_table(monkeypatch):
+def test_a_comparison_is_a_line_for_each_clusterer():
     clusterers = {"k-means": KMeans(4), "forest": SpanningForestClustering(4)}
     comparison = compare_clusterers(X, clusterers, n_resamples=1, random_state=0)
     lines = repr(comparison).splitlines()
     assert [line.split(":")[0] for line in lines] == ["k-means", "forest"]
     assert str(comparison) == repr(comparison)
-    pytest.importorskip("pandas")
-    table = comparison._repr_html_()
-    assert table.count("<tr") == 3
-    assert "stability" in table
-    assert_array_equal(comparison.labels["forest"].shape, y.shape)
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    assert "k-means: 4 clusters" in repr(comparison)
+    assert "k-means: 4 clusters" in lines[0]
