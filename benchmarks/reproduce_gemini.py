@@ -22,6 +22,8 @@ from sklearn.preprocessing import scale
 
 from skdiffclust import SparseGEMINI
 from skdiffclust.datasets import make_celeux_one, make_celeux_two
+from skdiffclust.gemini._base import Starts
+from skdiffclust.gemini._models import new_model
 from skdiffclust.gemini._path import choose_step
 from skdiffclust.metrics import correct_variable_rate, variable_selection_error_rate
 
@@ -43,13 +45,14 @@ class FromRandomWeights(SparseGEMINI):
     No parameter asks for that, so that a private method is replaced.
     """
 
-    def _has_cells(self, kind, sizes):
-        """Return that no model is made from a partition."""
-        return False
+    def _starts(self, problem, kind, rng):
+        """Return one random model."""
+        sizes = self._layer_sizes(problem.X.shape[1])
+        return Starts(1, False, [new_model(kind, None, sizes, rng, problem.X.dtype)])
 
 
 # Otherwise the method above would replace nothing, and k-means be used in silence.
-assert hasattr(SparseGEMINI, "_has_cells")
+assert hasattr(SparseGEMINI, "_starts")
 
 
 def rates(path, step, y, informative):

@@ -4,6 +4,8 @@ import argparse
 import ast
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from textwrap import dedent
 
@@ -146,6 +148,14 @@ def test_the_commands_of_the_pages_can_be_run(script):
             if not re.fullmatch(r"[\d.-]+|True|.*[./].*", word):
                 name = re.escape(word.partition(":")[0])
                 assert re.search(rf"(?<![a-z]){name}(?![a-z])", known), (script, word)
+
+
+def test_the_benchmarks_can_be_imported():
+    """Some import private names, and assert that they are there."""
+    pytest.importorskip("torch")
+    folder = ROOT / "benchmarks"
+    modules = ", ".join(path.stem for path in sorted(folder.glob("*.py")))
+    subprocess.run([sys.executable, "-c", f"import {modules}"], cwd=folder, check=True)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
