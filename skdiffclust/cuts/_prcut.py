@@ -449,8 +449,7 @@ class PRCut(
                 run.run(loop, left)
         best = training.best
         run = runs[training.loops.index(best)]
-        for name, value in run.attributes(best.best_state).items():
-            setattr(self, name, value)
+        vars(self).update(run.attributes(best.best_state))
         self.init_labels_ = labels
         self.init_ratio_cut_, self.init_normalized_cut_ = (
             (np.nan, np.nan) if labels is None else cuts_of(samples.graph, labels)
@@ -532,8 +531,7 @@ class PRCut(
         rng = check_random_state(self.random_state)
         with torch_streams(self.encoder, self.device_, rng):
             attributes = continue_training(self, samples, groups, rng)
-        for name, value in attributes.items():
-            setattr(self, name, value)
+        vars(self).update(attributes)
         return self
 
     @available_if(_has_rows)

@@ -558,8 +558,7 @@ class SpanningForestEmbedding(
     def _publish(self, trainer, loop):
         """Assign the fitted attributes, with the embedding in its units."""
         drop_stale(self, ("coefs_", "intercepts_", "encoder_"))
-        for name, value in self._fitted(trainer).items():
-            setattr(self, name, value)
+        vars(self).update(self._fitted(trainer))
         self._units = center, scale = units_of(
             trainer.embed(trainer.X), self.similarity
         )

@@ -529,8 +529,7 @@ class GEMINI(BaseGEMINI):
         )
         best, loop, self._stream = continue_training(self, problem)
         model = self._units.model(best)
-        for name, value in _attributes(model, problem, means).items():
-            setattr(self, name, value)
+        vars(self).update(_attributes(model, problem, means))
         drop_stale(self, ["start_kept_"])
         logits = model.outputs(centered(X, means))
         rows = problem.some_rows
@@ -589,8 +588,7 @@ class GEMINI(BaseGEMINI):
             "GEMINI", self.labels_, self._n_clusters, self._mode(), problem.constraints
         )
         drop_stale(self, _BY_MODEL)
-        for name, value in attributes.items():
-            setattr(self, name, value)
+        vars(self).update(attributes)
         if self.model != "free":
             rows = problem.some_rows
             self.temperature_ = temperature_of(logits[rows], problem.row_weights[rows])

@@ -192,8 +192,7 @@ class SparsePath:
             self.steps[step], self.kind, self.groups, self.row_weights
         )
         attributes["feature_importances_"] = self.leaving_alphas()
-        for name, value in (self.shared | attributes).items():
-            setattr(estimator, name, value)
+        vars(estimator).update(self.shared | attributes)
         return estimator
 
     def weights(self, step):

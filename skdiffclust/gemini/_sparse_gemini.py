@@ -760,8 +760,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         weights = problem.row_weights[problem.some_rows]
         attributes = attributes_of_step(step, self._kind(), groups, weights)
         attributes |= self._shared(problem, means)
-        for name, value in attributes.items():
-            setattr(self, name, value)
+        vars(self).update(attributes)
 
     def _warn(self, step, problem):
         """Warn of empty clusters, of links that are not satisfied, and of no features.
