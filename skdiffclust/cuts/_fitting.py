@@ -321,9 +321,11 @@ class CutTraining:
 def continue_training(estimator, samples, groups, random_state):
     """Return the attributes after some epochs on the samples of a stream."""
     begun = estimator._proportions
-    if estimator.n_clusters not in (len(begun), "auto") or (
-        estimator._predictor.scaling is None
-    ) != callable(estimator.encoder):
+    predictor = estimator._predictor
+    kind = "mlp" if predictor.encoder.n_hidden else "linear"
+    kind = "module" if predictor.scaling is None else kind
+    asked = "module" if callable(estimator.encoder) else estimator.encoder
+    if estimator.n_clusters not in (len(begun), "auto") or asked != kind:
         raise ValueError(
             "The 'n_clusters' and 'encoder' parameters of PRCut must be those of the "
             f"first call of partial_fit. Got {estimator.n_clusters} and "
@@ -333,7 +335,7 @@ def continue_training(estimator, samples, groups, random_state):
     settings = make_settings(estimator, is_labelled=False)
     settings = replace(settings, max_iter=n_epochs, device=estimator.device_)
     run = CutTraining(samples, groups, len(begun), None, settings, random_state)
-    run.continue_from(estimator._predictor, begun)
+    run.continue_from(predictor, begun)
     rate = run.objective.averaging_rate
     loop = EpochLoop(
         type(estimator).__name__,

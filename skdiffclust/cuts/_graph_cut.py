@@ -146,10 +146,9 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         "noise": they are labelled -1, and do not count in the mean size. Larger parts
         are clusters; if there are more of them than clusters, parts are combined,
         starting with the largest, by adding each one to the smallest cluster so far.
-    init : {"auto", "spectral", "random"}, default="auto"
+    init : {"random", "spectral"}, default="random"
         Where the search starts: "random" coarsens the graph in random order, without
-        eigenvectors, "spectral" from the labels of spectral clustering; "auto" is
-        "random".
+        eigenvectors, "spectral" starts from the labels of spectral clustering.
     n_init : int or "auto", default="auto"
         Number of searches, which are combined; with "spectral", of runs of k-means.
         "auto" is 10; on graphs of less than a hundred thousand edges there are more, up
@@ -254,7 +253,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         ],
         "max_imbalance": [Interval(Real, 0, None, closed="left"), None],
         "small_components": [StrOptions({"place", "noise"})],
-        "init": [StrOptions({"auto", "spectral", "random"})],
+        "init": [StrOptions({"random", "spectral"})],
     }
 
     def __init__(
@@ -269,7 +268,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         min_cluster_size: float | str = "auto",
         max_imbalance: float | None = None,
         small_components: str = "place",
-        init: str = "auto",
+        init: str = "random",
         n_init: int | str = "auto",
         random_state: int | np.random.RandomState | None = None,
     ):
@@ -400,8 +399,9 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         """Label samples by the best move.
 
         A sample that equals a training sample has its label; any other goes to the
-        cluster where the cut of the training samples and itself is smallest. It is
-        noise, -1, if all its neighbours are.
+        cluster where the cut of the training samples and itself is smallest. In the
+        ratio-cut it has the mean weight of the training samples. It is noise, -1, if
+        all its neighbours are.
 
         Parameters
         ----------

@@ -58,7 +58,7 @@ class SearchSettings:
     min_cluster_size: float | str = "auto"
     max_imbalance: float | None = None
     place: bool = True
-    init: str = "auto"
+    init: str = "random"
     n_init: int | str = "auto"
 
 

@@ -119,6 +119,7 @@ class GraphPredictor:
         if divisors is None:
             divisors = np.ones(len(labels))
         self.sizes = divisors @ self.members
+        self.mean_size = divisors.mean()
         # Links to equal samples, which may be separated, lead to the first of them.
         equal = samples.groups
         totals = np.zeros((int(equal.max()) + 1, n_clusters))
@@ -162,17 +163,17 @@ class GraphPredictor:
         """Return the best clusters (m,) for links (m, n) to the training samples."""
         degrees = links.sum(axis=1)[:, None]
         inside = links @ self.members
+        sizes = self.sizes
+        own = self.mean_size
         # Edges of a sample add to the cuts of all clusters but its own, and to all
         # sizes if these are sums of degrees.
         if self.normalized:
-            least = 1e-12 * (self.sizes.sum() or 1.0)
-            sizes = np.maximum(self.sizes, least) + inside
-            own = sizes + degrees
-        else:
-            sizes = np.maximum(self.sizes, 1.0)
-            own = sizes + 1.0
-        cuts = self.cuts + inside
-        change = (self.cuts + degrees - inside) / own - cuts / sizes
+            sizes = np.maximum(sizes, 1e-12 * (sizes.sum() or 1.0)) + inside
+            own = degrees
+        # (cut + degree - inside) / (size + own) - (cut + inside) / size, without
+        # cancellation.
+        share = own * ((self.cuts + inside) / sizes)
+        change = (degrees - 2 * inside - share) / (sizes + own)
         labels = change.argmin(axis=1)
         if (self.train_labels < 0).any():
             labels[(degrees[:, 0] > 0) & (inside.sum(axis=1) == 0)] = -1

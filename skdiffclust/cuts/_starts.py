@@ -128,7 +128,7 @@ def search_labels(
         Of the nodes; they decide where small parts are placed.
     place : bool
         Whether small parts are put into clusters; otherwise they are labelled -1.
-    init : {"auto", "spectral", "random"}
+    init : {"random", "spectral"}
     n_init : int
     random_state : RandomState instance
     """

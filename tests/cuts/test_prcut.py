@@ -648,6 +648,8 @@ def test_a_stream_goes_on_with_what_it_began_with(blobs):
         ({}, {"n_clusters": 3}),
         ({}, {"encoder": torch.nn.Linear(2, 4)}),
         ({"encoder": torch.nn.Linear(2, 4)}, {"encoder": "mlp"}),
+        ({"encoder": "mlp"}, {"encoder": "linear"}),
+        ({"encoder": "linear"}, {"encoder": "mlp"}),
     ):
         model = PRCut(4, **QUICK).set_params(**begun).fit(X[:60])
         labels = model.labels_

@@ -183,7 +183,7 @@ CROSSED = {
             "min_cluster_size": ("auto", 5),
             "max_imbalance": (None, 0.5),
             "small_components": ("place", "noise"),
-            "init": ("auto", "spectral", "random"),
+            "init": ("random", "spectral"),
         },
         between("fitted on", SPARSE, "affinity", ("rbf", "cosine"), "for sparse X")
         + between("asked about", SPARSE, "affinity", ("rbf", "cosine"), "for sparse X"),
