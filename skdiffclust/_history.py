@@ -101,15 +101,18 @@ def warn_of_convergence(message):
         warn(message, ConvergenceWarning)
 
 
-def warn_of_small_clusters(name, sizes, advice):
-    """Warn of clusters (sizes (k,)) below 1 % of the mean size, but not empty."""
-    least = _LEAST_SIZE * sizes.sum() / len(sizes)
+def warn_of_small_clusters(name, sizes, advice, *, beside=np.inf):
+    """Warn of clusters (sizes (k,)) below 1 % of the mean size, but not empty.
+
+    Also of clusters of a single sample where the mean size is at least `beside`.
+    """
+    mean = sizes.sum() / len(sizes)
+    least = max(_LEAST_SIZE * mean, 2 if mean >= beside else 0)
     small = sizes[(sizes > 0) & (sizes < least)]
     if len(small):
         warn_of_convergence(
-            f"{len(small)} of {len(sizes)} clusters of {name} are below 1 % of the "
-            f"mean size (the smallest is {small.min():g}, 1 % is {least:.3g}): "
-            f"{advice}",
+            f"{len(small)} of {len(sizes)} clusters of {name} are very small (the "
+            f"smallest is {small.min():g}, the mean size is {mean:.3g}): {advice}",
         )
 
 

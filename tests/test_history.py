@@ -730,11 +730,21 @@ def test_only_the_restart_that_is_kept_must_have_converged(X):
 
 
 def test_clusters_below_one_percent_are_warned_of():
-    with pytest.warns(ConvergenceWarning, match="1 of 3 clusters of ClAM .*1 % is 1.3"):
+    text = "1 of 3 clusters of ClAM are very small .the smallest is 1, the mean.* 133"
+    with pytest.warns(ConvergenceWarning, match=text):
         warn_of_small_clusters("ClAM", np.array([300, 99, 1]), "use fewer.")
     # An error here, if it warned.
     warn_of_small_clusters("ClAM", np.array([300, 98, 2]), "use fewer.")
     warn_of_small_clusters("ClAM", np.array([400, 0]), "empty ones are reported else.")
+
+
+def test_single_samples_are_warned_of_beside_larger_clusters():
+    with pytest.warns(ConvergenceWarning, match="1 of 3 clusters"):
+        warn_of_small_clusters("ClAM", np.array([60, 29, 1]), "use fewer.", beside=30)
+    # An error here, if it warned.
+    warn_of_small_clusters("ClAM", np.array([60, 28, 2]), "use fewer.", beside=30)
+    warn_of_small_clusters("ClAM", np.array([60, 28, 1]), "use fewer.", beside=30)
+    warn_of_small_clusters("ClAM", np.array([60, 29, 1]), "use fewer.")
 
 
 def test_an_interruption_at_any_line_leaves_no_variable_set():

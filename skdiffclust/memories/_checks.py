@@ -6,6 +6,9 @@ from skdiffclust._affinity import refuse_zero_rows
 from skdiffclust._history import warn_of_convergence, warn_of_small_clusters
 from skdiffclust.memories._dynamics import check_step
 
+# Beside clusters of this mean size, one of a single sample is that of an outlier.
+_MEAN_SIZE = 30.0
+
 
 def refuse_many_clusters(estimator, weight):
     """Refuse more clusters than samples of positive weight (n,)."""
@@ -45,6 +48,7 @@ def warn_of_clusters(name, sizes, asked):
         name,
         sizes,
         "far outliers take memories of their own. Remove them, or use fewer clusters.",
+        beside=_MEAN_SIZE,
     )
 
 

@@ -357,8 +357,9 @@ class ClAM(
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than requested, training diverges, the loss
-            still falls at `max_iter`, or ``n_clusters="auto"`` sees no clear structure.
+            If fewer clusters are found than requested, an outlier is a cluster of its
+            own, training diverges, the loss still falls at `max_iter`, or
+            ``n_clusters="auto"`` sees no clear structure.
         """
         X, weight = self._check(X, sample_weight)
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)

@@ -260,8 +260,8 @@ class DeepClAM(
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than requested, training diverges, or
-            ``n_clusters="auto"`` sees no clear structure.
+            If fewer clusters are found than requested, an outlier is a cluster of its
+            own, training diverges, or ``n_clusters="auto"`` sees no clear structure.
         """
         require_torch("DeepClAM")
         from skdiffclust._torch import isolated_streams
