@@ -123,7 +123,8 @@ def indices(X, y):
     k = len(np.unique(y[known]))
     model = SpanningForestClustering("auto")
     warned = warns_of(model, X)
-    falls = number_by_falls(falls_of(model.cut_scores_)[: len(X) // 10])[0]
+    falls = falls_of(model.n_clusters_curve_["score"])[: len(X) // 10]
+    falls, _ = number_by_falls(falls)
     labels = (
         model.labels_,
         model.cut(k),

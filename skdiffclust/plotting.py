@@ -6,15 +6,12 @@ from sklearn.utils import check_array, resample
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._drawing import axes_of
-from skdiffclust.cuts._display import CutCurveDisplay
-from skdiffclust.forests._display import CutScoresDisplay
 from skdiffclust.gemini._display import SelectionProbabilityDisplay, SparsePathDisplay
 
 __all__ = [
     "ClustererComparisonDisplay",
     "ConnectivityDisplay",
-    "CutCurveDisplay",
-    "CutScoresDisplay",
+    "NClustersCurveDisplay",
     "SelectionProbabilityDisplay",
     "SpanningForestDisplay",
     "SparsePathDisplay",
@@ -128,7 +125,7 @@ class SpanningForestDisplay:
         """
         from matplotlib.collections import LineCollection
 
-        self.ax_, self.figure_ = axes_of(ax)
+        (self.ax_,), self.figure_ = axes_of("SpanningForestDisplay", ax)
         positions = _check_positions(self.positions, len(self.labels))
         segments = positions[np.asarray(self.edges, dtype=np.int64).reshape(-1, 2)]
         is_cut = np.asarray(self.is_cut, dtype=bool)
@@ -293,7 +290,7 @@ class ConnectivityDisplay:
                 f"with a row for each of the {len(labels)} labels. Got an array of "
                 f"shape {connectivity.shape} instead."
             )
-        self.ax_, self.figure_ = axes_of(ax)
+        (self.ax_,), self.figure_ = axes_of("ConnectivityDisplay", ax)
         self.order_ = np.argsort(labels, kind="stable")
         style = {
             "cmap": "viridis",
@@ -397,33 +394,132 @@ class TrainingHistoryDisplay:
         ValueError
             If a column was not recorded, or the number of Axes is not that of columns.
         """
+        n_epochs = max(map(len, self.history.values()), default=0)
+        epochs = np.arange(1, n_epochs + 1)
         columns = list(self.history) if columns is None else list(columns)
-        unknown = [name for name in columns if name not in self.history]
-        if unknown or not columns:
-            raise ValueError(
-                "The 'columns' parameter of TrainingHistoryDisplay must name some of "
-                f"{list(self.history)}. Got {columns} instead."
-            )
-        if ax is None:
-            import matplotlib.pyplot as plt
+        _draw_columns(self, epochs, self.history, columns, ax, line_kw)
+        for axes in self.axes_:
+            axes.set(xlabel="epoch")
+        return self
 
-            size = (3.6 * len(columns), 2.8)
-            _, ax = plt.subplots(1, len(columns), figsize=size, layout="constrained")
-        self.axes_ = np.atleast_1d(ax).ravel()
-        if len(self.axes_) != len(columns):
+
+class NClustersCurveDisplay:
+    """Visualization of the curves from which the number of clusters is chosen.
+
+    There is one curve for each column of a table with a row for each number of
+    clusters. Its axis is logarithmic if all values are positive, and the largest is
+    more than a hundred times the smallest.
+
+    Parameters
+    ----------
+    curve : dict of array-like
+        Columns of equal length: "n_clusters" and others, such as `n_clusters_curve_` of
+        a fitted estimator.
+    n_clusters : int or None, default=None
+        Number of clusters that is marked.
+
+    Attributes
+    ----------
+    axes_ : ndarray of matplotlib Axes
+        Axes, one per column.
+    figure_ : matplotlib Figure
+        Figure of these axes.
+    lines_ : dict of matplotlib Line2D
+        Line of each column, by name.
+
+    See Also
+    --------
+    NClustersCurveDisplay.from_estimator : Plot the curves of a fitted estimator.
+
+    Examples
+    --------
+    >>> from skdiffclust.plotting import NClustersCurveDisplay
+    >>> curve = {"n_clusters": [2, 3, 4, 5], "score": [9.0, 8.0, 1.0, 0.9]}
+    >>> display = NClustersCurveDisplay(curve, n_clusters=3).plot()
+    >>> display.lines_["score"].get_xdata()
+    array([2, 3, 4, 5])
+    """
+
+    def __init__(self, curve, n_clusters=None):
+        self.curve = curve
+        self.n_clusters = n_clusters
+
+    @classmethod
+    def from_estimator(cls, estimator, *, columns=None, ax=None, **kwargs):
+        """Plot the curves of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : estimator with `n_clusters_curve_`
+            Estimator fitted with ``n_clusters="auto"``. For a pipeline, pass its last
+            step.
+        columns : list of str or None, default=None
+            Columns to plot, in this order. With None, all that have values.
+        ax : matplotlib Axes, array-like of them, or None, default=None
+            Axes to plot on, one per column. With None, a new figure is created.
+        **kwargs : dict
+            Keyword arguments passed to `plot`.
+
+        Returns
+        -------
+        display : NClustersCurveDisplay
+            Object that stores the plotted data and artists.
+
+        Raises
+        ------
+        ValueError
+            If the estimator was fitted with a given number of clusters, and has no
+            curve.
+        """
+        check_is_fitted(estimator)
+        curve = estimator.n_clusters_curve_
+        if curve is None:
             raise ValueError(
-                "The 'ax' parameter of TrainingHistoryDisplay must have one Axes for "
-                f"each of {columns}. Got {len(self.axes_)} instead. Choose with "
-                "'columns'."
+                "The 'estimator' parameter of NClustersCurveDisplay must be fitted "
+                "with n_clusters='auto'. Got one without n_clusters_curve_ instead."
             )
-        self.figure_ = self.axes_[0].figure
-        self.lines_ = {}
-        for axes, name in zip(self.axes_, columns, strict=True):
-            values = np.asarray(self.history[name], dtype=np.float64)
-            (self.lines_[name],) = axes.plot(
-                np.arange(1, len(values) + 1), values, **line_kw
-            )
-            axes.set(xlabel="epoch", ylabel=name)
+        display = cls(curve, estimator.n_clusters_)
+        return display.plot(ax=ax, columns=columns, **kwargs)
+
+    def plot(self, ax=None, *, columns=None, line_kw=None, mark_kw=None):
+        """Plot the visualization.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, array-like of them, or None, default=None
+            Axes to plot on, one per column. With None, a new figure is created.
+        columns : list of str or None, default=None
+            Columns to plot, in this order. With None, all that have values.
+        line_kw : dict or None, default=None
+            Keyword arguments passed to `Axes.plot`.
+        mark_kw : dict or None, default=None
+            Keyword arguments passed to `Axes.axvline` at the chosen number.
+
+        Returns
+        -------
+        self : NClustersCurveDisplay
+            Object that stores the plotted data and artists.
+
+        Raises
+        ------
+        ValueError
+            If there is no such column, or the number of Axes is not that of columns.
+        """
+        curve = dict(self.curve)
+        numbers = np.asarray(curve.pop("n_clusters"))
+        if columns is None:
+            columns = [name for name in curve if np.isfinite(curve[name]).any()]
+        style = {"marker": "o", "markersize": 3} | (line_kw or {})
+        _draw_columns(self, numbers, curve, list(columns), ax, style)
+        mark = {"color": "0.5", "linestyle": "--", "zorder": 0} | (mark_kw or {})
+        for axes, line in zip(self.axes_, self.lines_.values(), strict=True):
+            values = line.get_ydata()
+            values = values[np.isfinite(values)]
+            if len(values) and 0 < 100 * values.min() < values.max():
+                axes.set_yscale("log")
+            if self.n_clusters is not None:
+                axes.axvline(self.n_clusters, **mark)
+            axes.set(xlabel="number of clusters")
         return self
 
 
@@ -591,6 +687,26 @@ class ClustererComparisonDisplay:
         ax.invert_yaxis()
         ax.set(xlim=(min(0.0, ax.get_xlim()[0]), 1.02), xlabel="adjusted Rand index")
         ax.set_title("stability (ticks: data without clusters)", fontsize=9)
+
+
+def _draw_columns(display, x, table, columns, ax, line_kw):
+    """Draw columns of a table (dict) over x (n,), each on Axes of its own.
+
+    Assigns `axes_`, `figure_` and `lines_` of a display.
+    """
+    owner = type(display).__name__
+    if not columns or not table.keys() >= set(columns):
+        raise ValueError(
+            f"The 'columns' parameter of {owner} must name some of {list(table)}. Got "
+            f"{columns} instead."
+        )
+    size = (3.6 * len(columns), 2.8)
+    display.axes_, display.figure_ = axes_of(owner, ax, len(columns), size)
+    display.lines_ = {}
+    for axes, name in zip(display.axes_, columns, strict=True):
+        values = np.asarray(table[name], dtype=np.float64)
+        (display.lines_[name],) = axes.plot(x, values, **line_kw)
+        axes.set(ylabel=name.replace("_", " "))
 
 
 def _check_positions(positions, n_samples, owner="SpanningForestDisplay"):

@@ -4,7 +4,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from sklearn.datasets import make_moons
+from sklearn.datasets import make_blobs, make_moons
 from sklearn.exceptions import NotFittedError
 from sklearn.mixture import GaussianMixture
 from sklearn.pipeline import make_pipeline
@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skdiffclust import (
     GEMINI,
+    ClAM,
     GraphCutClustering,
     SpanningForestClustering,
     SparseGEMINI,
@@ -20,8 +21,7 @@ from skdiffclust import (
 )
 from skdiffclust.plotting import (
     ConnectivityDisplay,
-    CutCurveDisplay,
-    CutScoresDisplay,
+    NClustersCurveDisplay,
     SelectionProbabilityDisplay,
     SpanningForestDisplay,
     SparsePathDisplay,
@@ -217,7 +217,7 @@ def test_history_columns_and_axes():
         TrainingHistoryDisplay(history).plot(columns=["accuracy"])
     with pytest.raises(ValueError, match="'columns' .* Got .. instead"):
         TrainingHistoryDisplay({}).plot()
-    with pytest.raises(ValueError, match="'ax' .* Got 1 instead. Choose with"):
+    with pytest.raises(ValueError, match="'ax' .* Got 1 instead"):
         TrainingHistoryDisplay(history).plot(ax)
 
 
@@ -237,9 +237,10 @@ def test_what_an_estimator_does_not_have_is_named(moons):
     X, _ = moons
     forest = SpanningForestClustering().fit(X)
     cut = GraphCutClustering(2, n_init=1, random_state=0).fit(X)
+    sparse = SparseGEMINI(2, max_iter=2, n_init=1, random_state=0).fit(X)
     for draw, model, name in (
         (TrainingHistoryDisplay.from_estimator, forest, "history_"),
-        (CutCurveDisplay.from_estimator, forest, "cut_curve_"),
+        (NClustersCurveDisplay.from_estimator, sparse, "n_clusters_curve_"),
         (lambda m: SpanningForestDisplay.from_estimator(m, X), cut, "forest_edges_"),
     ):
         with pytest.raises(AttributeError, match=f"no attribute '{name}'") as caught:
@@ -351,13 +352,39 @@ def test_selection_probabilities_by_name():
 def test_scores_of_cuts(moons):
     X, _ = moons
     forest = SpanningForestClustering("auto").fit(X)
-    display = CutScoresDisplay.from_estimator(forest, mark_kw={"linewidth": 3})
-    assert_array_equal(display.line_.get_ydata(), forest.cut_scores_)
-    assert_array_equal(display.line_.get_xdata(), np.arange(2, 61))
-    assert display.mark_.get_xdata() == [forest.n_clusters_] * 2
-    assert display.mark_.get_linewidth() == 3
-    assert display.ax_.get_yscale() == "log"
-    assert list(CutScoresDisplay([np.inf, 0.0], 2).plot().line_.get_xdata()) == [3]
+    display = NClustersCurveDisplay.from_estimator(forest, mark_kw={"linewidth": 3})
+    assert_array_equal(
+        display.lines_["score"].get_ydata(), forest.n_clusters_curve_["score"]
+    )
+    assert_array_equal(display.lines_["score"].get_xdata(), np.arange(2, 61))
+    (ax,) = display.axes_
+    assert ax.lines[1].get_xdata() == [forest.n_clusters_] * 2
+    assert ax.lines[1].get_linewidth() == 3
+    assert ax.get_yscale() == "log" and ax.get_xlabel() == "number of clusters"
+
+
+def test_curves_by_number_of_clusters():
+    curve = {"n_clusters": [2, 3], "score": [np.inf, 0.0], "stability": [np.nan] * 2}
+    display = NClustersCurveDisplay(curve).plot()
+    assert list(display.lines_) == ["score"]
+    (ax,) = display.axes_
+    assert len(ax.lines) == 1 and ax.get_yscale() == "linear"
+    display.figure_.canvas.draw()
+    axes = plt.subplots(1, 2)[1]
+    display.plot(ax=axes, columns=["stability", "score"])
+    assert [ax.get_ylabel() for ax in axes] == ["stability", "score"]
+    with pytest.raises(ValueError, match="must be 1 Axes. Got 2"):
+        display.plot(ax=axes)
+    with pytest.raises(ValueError, match="must name some of"):
+        display.plot(columns=["n_clusters"])
+
+
+@pytest.mark.parametrize("model", [ClAM("auto"), GEMINI("auto")])
+def test_curves_of_centres(model):
+    X, _ = make_blobs(150, centers=[[0, 0], [9, 0], [0, 9]], random_state=0)
+    display = NClustersCurveDisplay.from_estimator(model.fit(X))
+    assert list(display.lines_) == ["separation", "score"]  # clear without stability
+    assert display.n_clusters == 3
 
 
 def test_colours_of_clusters_are_those_of_the_style():
@@ -379,7 +406,7 @@ def test_colours_of_clusters_are_those_of_the_style():
 def test_scores_that_a_fit_does_not_have_are_refused(moons):
     X, _ = moons
     by_distance = SpanningForestClustering(None, distance_threshold=0.3).fit(X)
-    with pytest.raises(ValueError, match="has no scores"):
-        CutScoresDisplay.from_estimator(by_distance)
+    with pytest.raises(ValueError, match="without n_clusters_curve_"):
+        NClustersCurveDisplay.from_estimator(by_distance)
     with pytest.raises(NotFittedError):
-        CutScoresDisplay.from_estimator(SpanningForestClustering())
+        NClustersCurveDisplay.from_estimator(SpanningForestClustering())

@@ -57,7 +57,7 @@ dendrogram(
 axes[0].set_title("The longest gap separates two clusters")
 
 numbers = np.arange(2, 11)
-scores = clusterer.cut_scores_
+scores = clusterer.n_clusters_curve_["score"]
 axes[1].plot(numbers, scores[numbers - 2] / scores[numbers - 1], "o-")
 axes[1].set(
     title="Ratios of cut scores select two", xlabel="number of clusters", xticks=numbers

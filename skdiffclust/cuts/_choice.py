@@ -186,8 +186,7 @@ def choose_n_clusters(curve, graph, *, owner):
         )
     warn(
         f"{owner}(n_clusters='auto') sees no clear number of clusters: {why}. It takes "
-        f"{chosen}. Look at cut_curve_ (skdiffclust.plotting.CutCurveDisplay), and set "
-        "n_clusters.",
+        f"{chosen}. Inspect n_clusters_curve_, or set n_clusters.",
     )
     return chosen
 

@@ -83,8 +83,8 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     Parameters
     ----------
     n_clusters : int or "auto", default=8
-        Number of clusters. "auto" determines it from `cut_curve_`, and issues a warning
-        if there is no clear number; see Notes.
+        Number of clusters. "auto" determines it from `n_clusters_curve_`, and issues a
+        warning if there is no clear number; see Notes.
     affinity : str, callable or neighbours transformer, default="ranked_neighbors"
         Similarity between samples:
 
@@ -168,11 +168,11 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         The graph.
     ratio_cut_, normalized_cut_ : float
         Both cuts of `labels_`, of which `cut` names the one that was lowered.
-    cut_curve_ : dict of ndarrays, or None
+    n_clusters_curve_ : dict of ndarrays, or None
         With ``n_clusters="auto"``, for each number that was tried: "n_clusters", the
         "normalized_cut", the "modularity" and the "border_mixing" of a search into this
         number without bounds on sizes, and the "score", NaN at both ends; see Notes and
-        :class:`~skdiffclust.plotting.CutCurveDisplay`.
+        :class:`~skdiffclust.plotting.NClustersCurveDisplay`.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -368,7 +368,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
             n_init=self.n_init,
         )
         links = partial_labels, must_link, cannot_link
-        samples, groups, n_clusters, self.cut_curve_ = read_problem(
+        samples, groups, n_clusters, self.n_clusters_curve_ = read_problem(
             self, settings, X, graph, sample_weight, links, rng
         )
         if graph is not None:

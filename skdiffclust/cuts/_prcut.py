@@ -191,7 +191,7 @@ class PRCut(
         divided by their overall spread.
     encoder_ : torch.nn.Module
         The trained copy of a module given as `encoder`, on the CPU.
-    cut_curve_ : dict of ndarrays, or None
+    n_clusters_curve_ : dict of ndarrays, or None
         As that of :class:`~skdiffclust.GraphCutClustering`, with ``n_clusters="auto"``.
     history_ : dict of lists
         For each epoch: "loss" (1, plus the number of empty clusters, plus the cut
@@ -408,7 +408,7 @@ class PRCut(
             owner="PRCut", normalized=self.cut == "normalized", n_init=self.n_init
         )
         links = partial_labels, must_link, cannot_link
-        samples, groups, n_clusters, self.cut_curve_ = read_problem(
+        samples, groups, n_clusters, self.n_clusters_curve_ = read_problem(
             self, searching, X, graph, sample_weight, links, rng
         )
         labels = self._first_labels(samples, groups, n_clusters, searching, rng)

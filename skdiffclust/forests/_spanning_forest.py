@@ -200,12 +200,12 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     cut_distance_ : float
         Length of the shortest edge that was cut, under constraints before any moves;
         infinite with one cluster.
-    cut_scores_ : ndarray
-        Largest scores of an edge at the cuts into 2, 3, … clusters, as far as they were
-        computed: to `n_clusters`, and to at least min(61, n_samples - 1). With
-        ``cut_rule="longest"`` they are lengths. Infinite where parts that no edge
-        joins, or that constraints separate, are divided; an edge of score zero is
-        never cut. Only with ``distance_threshold=None``.
+    n_clusters_curve_ : dict of ndarrays, or None
+        Columns "n_clusters", from 2 to `n_clusters` or at least min(61, n_samples), and
+        "score", the largest score of an edge at the cut into this number of clusters,
+        or the length with ``cut_rule="longest"``. Infinite where parts that no edge
+        joins, or that constraints separate, are divided; an edge of score zero is never
+        cut. None with a `distance_threshold`.
     n_leaves_ : int
         Number of samples.
     n_features_in_ : int
@@ -469,7 +469,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         self.search_ = forest.search
         self.cut_distance_ = tree.lengths[is_cut].min(initial=np.inf)
         self.labels_, self.n_clusters_ = _labels(forest, weights)
-        drop_stale(self, ["memberships_", "outlier_scores_", "cut_scores_"])
+        drop_stale(self, ["memberships_", "outlier_scores_", "n_clusters_curve_"])
         if self.n_perturbations:
             graph = *perturbed_edges(lengths, inner), lengths.n_samples
             self._perturb(graph, sizes, weights, kept, min_size, task)
@@ -498,22 +498,24 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         return outlier_scores(radii, alone, self._weights)
 
     @cached_property
-    def cut_scores_(self):
+    def n_clusters_curve_(self):
         """Scores of the first cuts; those after `n_clusters` when asked for."""
         check_is_fitted(self)
+        scores = self._scores
+        if scores is None:
+            return None
         n_cuts = min(_N_SCORES, len(self.edges_))
-        if self._scores is None or len(self._scores) >= n_cuts:
-            return self._scores
-        wanted, smallest = self._min_sizes
-        _, scores, _ = cut(
-            self._tree,
-            n_cuts,
-            sizes=self._sizes,
-            weights=self._weights,
-            min_size=wanted,
-            smallest=smallest,
-        )
-        return scores
+        if len(scores) < n_cuts:
+            wanted, smallest = self._min_sizes
+            _, scores, _ = cut(
+                self._tree,
+                n_cuts,
+                sizes=self._sizes,
+                weights=self._weights,
+                min_size=wanted,
+                smallest=smallest,
+            )
+        return {"n_clusters": np.arange(2, len(scores) + 2), "score": scores}
 
     def predict(self, X, *, within_cut=False):
         """Give each sample the label of the nearest training sample.
@@ -918,7 +920,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             )
         warn(
             f"SpanningForestClustering(n_clusters='auto') {said}. It takes "
-            f"{choice.n_clusters} clusters. Inspect cut_scores_, or set n_clusters.",
+            f"{choice.n_clusters} clusters. Inspect n_clusters_curve_, or set "
+            "n_clusters.",
             ConvergenceWarning,
         )
         return choice.n_clusters

@@ -4,6 +4,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from skdiffclust._drawing import axes_of
+
 # Features that are listed in a legend.
 _MOST_NAMED = 10
 _COLUMNS = {
@@ -11,21 +13,6 @@ _COLUMNS = {
     "n_features": "number of features",
     "weights": "norm of the weights of a feature",
 }
-
-
-def _axes_of(name, ax, count, figsize):
-    """Return an array of Axes: those passed, or None for those of a new figure."""
-    if ax is None:
-        from matplotlib import pyplot as plt
-
-        _, ax = plt.subplots(1, count, figsize=figsize, layout="constrained")
-    axes = np.asarray(ax, dtype=object).ravel()
-    if len(axes) != count:
-        raise ValueError(
-            f"The 'ax' parameter of {name} must be {count} Axes. Got {len(axes)} "
-            f"instead. Make them with plt.subplots(1, {count})."
-        )
-    return axes
 
 
 class SparsePathDisplay:
@@ -141,8 +128,7 @@ class SparsePathDisplay:
         self : SparsePathDisplay
             Object that stores the plotted data and artists.
         """
-        self.axes_ = _axes_of("SparsePathDisplay", ax, 3, (11, 3))
-        self.figure_ = self.axes_[0].figure
+        self.axes_, self.figure_ = axes_of("SparsePathDisplay", ax, 3, (11, 3))
         alphas = np.asarray(self.alphas)
         drawn = alphas > 0
         self.lines_ = {}
@@ -306,9 +292,9 @@ class SelectionProbabilityDisplay:
                 f"have a name for each of {n_features} features. Got "
                 f"{len(self.feature_names)} instead. Pass one for each column of X."
             )
-        self.axes_ = _axes_of("SelectionProbabilityDisplay", ax, 2, (9, 3.5))
+        owner = "SelectionProbabilityDisplay"
+        self.axes_, self.figure_ = axes_of(owner, ax, 2, (9, 3.5))
         first, second = self.axes_
-        self.figure_ = first.figure
         # The first penalty that is not less.
         step = min(np.searchsorted(alphas, self.alpha), len(alphas) - 1)
         self.lines_ = {}

@@ -190,12 +190,12 @@ class GEMINI(BaseGEMINI):
         ``model="free"``.
     gamma_ : float
         Value of gamma. Only available with ``gamma="scale"``.
-    n_clusters_curve_ : dict of ndarray
+    n_clusters_curve_ : dict of ndarrays, or None
         Table of the numbers of clusters "n_clusters": the "separation" of the two
         clusters that are least separated, the "score", the mean of 1 - d1 / d2 for the
         distances to the two nearest centres, and the "stability", the adjusted Rand
         index of the clusters of two halves of the samples, NaN if the number is clear
-        without it; see Notes. Only available with ``n_clusters="auto"``.
+        without it; see Notes. None unless ``n_clusters="auto"``.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -400,7 +400,7 @@ class GEMINI(BaseGEMINI):
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
         affinity = self._check_affinity(affinity, X)
         rng = check_random_state(self.random_state)
-        drop_stale(self, ["n_clusters_curve_"])
+        self.n_clusters_curve_ = None
         count = None
         if self.n_clusters == "auto":
             if callable(self.model):

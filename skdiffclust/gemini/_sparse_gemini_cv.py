@@ -122,9 +122,9 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         the grid on, with all clusters and at least one feature, it is the first one
         whose features differ least from those with a selection probability of at least
         one half at `stable_alpha_`; 0 if there is none.
-    n_clusters_curve_ : dict of ndarray
-        Table of the numbers of clusters, as in :class:`GEMINI`. Only available if the
-        number was chosen.
+    n_clusters_curve_ : dict of ndarrays, or None
+        Table of the numbers of clusters, as in :class:`GEMINI`. None unless the number
+        was chosen.
     structure_ : dict
         "bimodality" is how much better two modes fit than one, as a log-likelihood,
         along the best line through X, and "by_chance" the same of 19 samples of a
@@ -348,7 +348,7 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         )
         if affinity is None and is_of_features:
             structure = structure_of(near_one(X[present]), rng)
-        drop_stale(self, ["n_clusters_curve_"])
+        self.n_clusters_curve_ = None
         if is_auto or len(numbers) > 1:
             count = sparse._count_clusters(
                 X, row_weights, means, relation, constraints, rng

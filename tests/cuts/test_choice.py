@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 from skdiffclust import GraphCutClustering, PRCut
 from skdiffclust.cuts import ratio_cut
 from skdiffclust.cuts._choice import as_curve, choose_n_clusters, numbers_to_try
-from skdiffclust.plotting import CutCurveDisplay
+from skdiffclust.plotting import NClustersCurveDisplay
 
 AUTO = {"n_clusters": "auto", "n_init": 3, "random_state": 0}
 
@@ -39,7 +39,7 @@ def graph_of(n_nodes, n_neighbors):
 def test_cliques_in_a_ring_are_counted(k):
     model = GraphCutClustering(**AUTO, affinity="precomputed").fit(caves(k, 8))
     assert model.n_clusters_ == k
-    curve = model.cut_curve_
+    curve = model.n_clusters_curve_
     beyond = [16, 18, 20, 22] if k == 10 else []
     np.testing.assert_array_equal(
         curve["n_clusters"], [*range(1, min(8 * k // 3, 15) + 1), *beyond]
@@ -68,7 +68,7 @@ def test_the_number_is_at_least_what_the_constraints_need():
     for pairs in (clique, cycle):
         model.fit(graph, cannot_link=pairs)
         # What the third cluster costs is seen from the cut into two.
-        assert model.n_clusters_ >= 3 and model.cut_curve_["n_clusters"][0] == 2
+        assert model.n_clusters_ >= 3 and model.n_clusters_curve_["n_clusters"][0] == 2
         first, second = np.transpose(pairs)
         assert (model.labels_[first] != model.labels_[second]).all()
     # More classes than a third of the samples.
@@ -95,7 +95,7 @@ def test_the_number_is_one_that_the_bounds_allow(bound, most, global_random_seed
     )
     X[:12] = X[0]  # a group of equal samples, larger than a tenth
     model = GraphCutClustering(**AUTO, **bound).fit(X)
-    assert model.cut_curve_["n_clusters"][-1] == most
+    assert model.n_clusters_curve_["n_clusters"][-1] == most
     assert model.n_clusters_ <= most
     assert model.cluster_sizes_.min() >= bound.get("min_cluster_size", 1)
     if "max_imbalance" in bound:
@@ -208,7 +208,7 @@ def test_blobs_are_counted_whatever_is_cut(cut, form, global_random_seed):
     model = GraphCutClustering(**AUTO, cut=cut, n_neighbors=12).fit(form(X))
     assert model.n_clusters_ == 5
     assert model.score(form(X)) > 0.7
-    assert GraphCutClustering(5).fit(X).cut_curve_ is None
+    assert GraphCutClustering(5).fit(X).n_clusters_curve_ is None
 
 
 @pytest.mark.parametrize("n_samples", [600, 2400])
@@ -222,8 +222,8 @@ def test_rings_are_counted(n_samples, global_random_seed):
     model = GraphCutClustering(**AUTO).fit(X)
     assert adjusted_rand_score(y, model.labels_) == 1.0
     # Their modularity is largest for arcs.
-    best = np.nanargmax(model.cut_curve_["score"])
-    assert model.cut_curve_["n_clusters"][best] > 6
+    best = np.nanargmax(model.n_clusters_curve_["score"])
+    assert model.n_clusters_curve_["n_clusters"][best] > 6
 
 
 def test_samples_without_clusters_are_warned_of(global_random_seed):
@@ -251,7 +251,7 @@ def test_classes_are_the_least_number(global_random_seed):
         model.fit(X, partial_labels=known)
     assert model.n_clusters_ >= 5
     # What the fifth cluster costs is seen from the cut into four.
-    assert model.cut_curve_["n_clusters"][0] == 4
+    assert model.n_clusters_curve_["n_clusters"][0] == 4
 
 
 @pytest.mark.few_epochs
@@ -265,19 +265,16 @@ def test_a_stream_keeps_the_number_that_was_chosen(global_random_seed):
     assert model.predict_proba(X).shape == (200, 3)
 
 
-def test_the_curve_is_drawn():
+def test_the_curves_are_drawn():
     model = GraphCutClustering(**AUTO, affinity="precomputed").fit(caves(4, 6))
-    display = CutCurveDisplay.from_estimator(model)
-    np.testing.assert_array_equal(
-        display.cut_line_.get_ydata(), model.cut_curve_["normalized_cut"]
-    )
-    np.testing.assert_array_equal(
-        display.score_line_.get_ydata(), model.cut_curve_["score"]
-    )
-    assert display.chosen == 4
-    with pytest.raises(ValueError, match="'ax' parameter .* two Axes"):
-        display.plot(ax=display.axes_[0])
+    display = NClustersCurveDisplay.from_estimator(model)
+    for name, line in display.lines_.items():
+        np.testing.assert_array_equal(line.get_xdata(), np.arange(1, 9))
+        np.testing.assert_array_equal(line.get_ydata(), model.n_clusters_curve_[name])
+    names = ["normalized_cut", "modularity", "border_mixing", "score"]
+    assert sorted(display.lines_) == sorted(names)
+    assert display.n_clusters == 4
     given = GraphCutClustering(4, affinity="precomputed").fit(caves(4, 6))
     with pytest.raises(ValueError, match="n_clusters='auto'"):
-        CutCurveDisplay.from_estimator(given)
+        NClustersCurveDisplay.from_estimator(given)
     plt.close("all")

@@ -541,7 +541,8 @@ def test_near_blobs_on_a_grid_are_found_without_a_warning(global_random_seed):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = SpanningForestClustering("auto").fit(X)
-    assert model.cut_scores_[23] < 2.5 * model.cut_scores_[24]
+    scores = model.n_clusters_curve_["score"]
+    assert scores[23] < 2.5 * scores[24]
     assert model.n_clusters_ == 25
     assert adjusted_rand_score(y, model.labels_) > 0.8
 
@@ -819,7 +820,7 @@ def test_weights_whose_products_overflow_are_refused(weight):
         SpanningForestClustering(3).fit(X, sample_weight=np.full(30, weight))
     fitted = SpanningForestClustering(3).fit(X, sample_weight=np.full(30, 1e98))
     expected = SpanningForestClustering(3).fit(X, sample_weight=np.full(30, 1e6))
-    assert np.isfinite(fitted.cut_scores_).all()
+    assert np.isfinite(fitted.n_clusters_curve_["score"]).all()
     assert np.array_equal(fitted.labels_, expected.labels_)
 
 
@@ -837,8 +838,9 @@ def test_scores_of_cuts_under_constraints():
     X = np.random.default_rng(0).normal(size=(80, 2))
     few = SpanningForestClustering(3).fit(X, cannot_link=[[0, 1], [2, 3]])
     many = SpanningForestClustering(61).fit(X, cannot_link=[[0, 1], [2, 3]])
-    assert len(few.cut_scores_) == 60
-    assert np.array_equal(few.cut_scores_, many.cut_scores_)
+    few, many = few.n_clusters_curve_, many.n_clusters_curve_
+    assert np.array_equal(few["n_clusters"], np.arange(2, 62))
+    assert np.array_equal(few["score"], many["score"])
 
 
 @pytest.mark.parametrize("n_parts", [12, 80])

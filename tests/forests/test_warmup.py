@@ -20,7 +20,7 @@ event.register("numba:compile", Listener())
 rng = np.random.default_rng(0)
 model = skdiffclust.SpanningForestClustering()
 model.fit(rng.random((4000, 2))), model.fit(rng.random((3500, 20)))
-model.condensed_tree(), model.cut_scores_, model.outlier_scores_
+model.condensed_tree(), model.n_clusters_curve_, model.outlier_scores_
 for min_samples in (None, 5, 70):
     for metric in ("euclidean", "manhattan", "chebyshev", "cosine", "canberra"):
         skdiffclust.SpanningForestClustering(

@@ -487,7 +487,7 @@ def test_the_number_is_found_with_the_features(three):
     assert_array_equal(stable.n_clusters_curve_["n_clusters"], np.arange(2, 10))
     # As if this number had been given.
     alone = three
-    assert not hasattr(alone, "n_clusters_curve_")
+    assert alone.n_clusters_curve_ is None
     assert_array_equal(alone.estimator_.coefs_[0], stable.estimator_.coefs_[0])
     assert_array_equal(alone.uncertainty_, stable.uncertainty_)
     other = search("auto", mode="ovo", **FAST).fit(X * 2.0**20)

@@ -214,7 +214,7 @@ def test_the_number_of_clusters_is_found(n_clusters):
     assert_array_equal(other.labels_, gemini.labels_)
     assert_allclose(other.n_clusters_curve_["score"], table["score"])
     # A fit with a number leaves no table of the one before.
-    assert not hasattr(gemini.set_params(n_clusters=2).fit(X), "n_clusters_curve_")
+    assert gemini.set_params(n_clusters=2).fit(X).n_clusters_curve_ is None
 
 
 def test_clusters_of_unequal_sizes_are_warned_of(global_random_seed):

@@ -32,7 +32,7 @@ def points(draw, *, largest=40, has_copies=False):
 @given(points(has_copies=True))
 def test_scores_fall_and_cuts_are_nested(X):
     model = SpanningForestClustering(1).fit(X)
-    scores = model.cut_scores_
+    scores = model.n_clusters_curve_["score"]
     assert (scores > 0).all()
     assert (np.diff(scores) <= 0).all()
     finer = model.cut(len(scores) + 1)
@@ -47,11 +47,11 @@ def test_scores_fall_and_cuts_are_nested(X):
 def test_the_unit_of_the_samples_does_not_matter(X, n_clusters, unit):
     model = SpanningForestClustering(n_clusters)
     labels = model.fit(X).labels_
-    scores = model.cut_scores_
+    scores = model.n_clusters_curve_["score"]
     outliers = model.outlier_scores_
     model.fit(unit * X)
     assert np.array_equal(model.labels_, labels)
-    assert np.array_equal(model.cut_scores_, unit * scores)
+    assert np.array_equal(model.n_clusters_curve_["score"], unit * scores)
     assert np.array_equal(model.outlier_scores_, outliers)
 
 
@@ -70,10 +70,10 @@ def test_a_weight_is_a_sample_repeated(X, n_clusters, random):
     counts = np.array([random.randint(1, 3) for _ in X])
     model = SpanningForestClustering(n_clusters)
     weighted = model.fit(X, sample_weight=counts).labels_
-    scores = model.cut_scores_
+    scores = model.n_clusters_curve_["score"]
     repeated = model.fit(np.repeat(X, counts, axis=0))
     assert np.array_equal(np.repeat(weighted, counts), repeated.labels_)
-    assert np.array_equal(scores, repeated.cut_scores_)
+    assert np.array_equal(scores, repeated.n_clusters_curve_["score"])
 
 
 @given(points(has_copies=True), st.integers(2, 6))
