@@ -408,7 +408,7 @@ class NClustersCurveDisplay:
 
     There is one curve for each column of a table with a row for each number of
     clusters. Its axis is logarithmic if all values are positive, and the largest is
-    more than a hundred times the smallest.
+    more than ten times the smallest.
 
     Parameters
     ----------
@@ -515,7 +515,7 @@ class NClustersCurveDisplay:
         for axes, line in zip(self.axes_, self.lines_.values(), strict=True):
             values = line.get_ydata()
             values = values[np.isfinite(values)]
-            if len(values) and 0 < 100 * values.min() < values.max():
+            if len(values) and 0 < 10 * values.min() < values.max():
                 axes.set_yscale("log")
             if self.n_clusters is not None:
                 axes.axvline(self.n_clusters, **mark)
