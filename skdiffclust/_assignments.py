@@ -25,13 +25,14 @@ def order_by_size(labels, n_clusters, sample_weight=None):
     order).  `labels` (n,) lie in 0 .. n_clusters - 1; position p of the result is the
     old number of new cluster p, so memory rows or output columns are permuted by
     ``rows[order]`` and labels by ``np.argsort(order)[labels]``.  With `sample_weight`
-    (n,) the size is the sum of weights.
+    (n,) the size is the sum of weights, where differences by rounding are ties.
     """
     labels = np.asarray(labels, dtype=np.int64)
     sizes = np.bincount(labels, sample_weight, minlength=n_clusters)
     first_rows = np.full(n_clusters, labels.size, dtype=np.int64)
     np.minimum.at(first_rows, labels, np.arange(labels.size))
-    return np.lexsort((first_rows, -sizes))
+    shares = np.round(sizes / (sizes.sum() or 1), 12)
+    return np.lexsort((first_rows, -shares))
 
 
 def relabel_by_size(labels, sample_weight=None):

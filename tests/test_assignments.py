@@ -29,6 +29,8 @@ def test_softmax_matches_scipy_and_keeps_dtype(dtype, global_random_seed):
 def test_order_by_size_counts_weights():
     assert order_by_size([0, 0, 1, 2], 4).tolist() == [0, 1, 2, 3]
     assert order_by_size([0, 0, 1, 2], 4, [1, 1, 1, 3]).tolist() == [2, 0, 1, 3]
+    # 1 + 2 and 3, divided by their sum or not, are a tie of two clusters.
+    assert order_by_size([0, 1, 1], 2, np.array([0.3, 0.1, 0.2])).tolist() == [0, 1]
 
 
 def test_softmax_of_huge_logits_is_finite():

@@ -15,6 +15,9 @@ import numpy as np
 
 from skdiffclust.gemini._sparse_rows import covariance
 
+# Least factor of a group that the others explain.
+_LEAST_FACTOR = 0.05
+
 
 @dataclass(frozen=True)
 class Groups:
@@ -105,11 +108,14 @@ def hierarchical_prox(skip, hidden, threshold, hierarchy, groups):
     hidden[...] = wide_hidden
 
 
-def unshared(X, row_weights):
-    """Return the root of the share of the variance (d,) that each feature has alone.
+def unshared(X, row_weights, groups):
+    """Return the root of the share of the variance (g,) that each group has alone.
 
-    What the other features of centred samples X (n, d) do not explain linearly, 1 - R²,
-    is one over the diagonal of the inverse of the correlations. O(n d² + d³).
+    It is the mean over its features of the share that the features of other groups of
+    centred samples X (n, d) do not explain linearly, 1 - R²: the diagonal of the
+    inverse of the group's block of the inverse of the correlations. At least .05:
+    beside a factor near zero, all other features leave at the first penalty. O(n d² +
+    d³).
     """
     n_samples, n_features = X.shape
     if n_features >= n_samples:
@@ -127,8 +133,10 @@ def unshared(X, row_weights):
     correlation[constant, constant] = 1.0
     # Duplicated features have no variance of their own, and make the matrix singular.
     correlation[np.diag_indices(n_features)] += 1e-9
-    own = 1 / np.linalg.inv(correlation).diagonal()
-    return np.sqrt(np.clip(own, 1e-6, 1.0))
+    precision = np.linalg.inv(correlation)
+    blocks = np.split(groups.order, groups.starts[1:-1])
+    own = [np.linalg.inv(precision[np.ix_(g, g)]).diagonal().mean() for g in blocks]
+    return np.clip(np.sqrt(own), _LEAST_FACTOR, 1.0)
 
 
 @dataclass(frozen=True)

@@ -126,8 +126,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         Positive factors of the penalties, of shape (n_features,) and equal within a
         group. Features with smaller factors are dropped later. "redundancy" uses the
         square root of the share of each feature's variance that is not explained
-        linearly by the other features, which keeps features of which others are noisy
-        copies; it requires more samples than features.
+        linearly by features of other groups, but at least .05, which keeps features of
+        which others are noisy copies; it requires more samples than features.
     hierarchy : float, default=10
         M of equation (10): largest ratio between the input weights of a feature in the
         perceptron and the norm of its skip weights. With 0, the model is linear.
@@ -140,7 +140,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     max_iter : int, default=1000
         Maximum number of epochs of the first stage, and of epochs or iterations of each
         step. A perceptron whose `kkt_` is too large when its loss stops improving is
-        trained again, up to 400 times in all.
+        trained again, for up to five times as many epochs in all.
     batch_size : int or None, default=None
         Number of samples in a batch; None uses all samples. The objective is computed
         on each batch separately, so small batches give a biased gradient.
@@ -568,7 +568,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             if not alpha and options["alpha_init"] is not None:
                 alpha = options["alpha_init"] / problem.units.alpha
             if not alpha:
-                alpha = first_alpha(walk, loops, self.max_iter)
+                alpha = first_alpha(walk, loops)
                 first = len(training.loops)
             for step in walk_path(
                 walk,
@@ -687,6 +687,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             self.learning_rate,
             *self._views(problem, X, means),
             self._tolerance(len(problem.X)),
+            self.max_iter,
         )
 
     def _penalty(self, problem):
@@ -706,8 +707,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         if self.penalty_factor is None:
             return None
         if isinstance(self.penalty_factor, str):
-            own = np.square(unshared(problem.X, problem.row_weights))
-            return np.sqrt(groups.sums(own) / groups.sizes)
+            return unshared(problem.X, problem.row_weights, groups)
         n_features = problem.X.shape[1]
         factors = np.asarray(self.penalty_factor, dtype=np.float64)
         is_good = factors.shape == (n_features,) and (

@@ -26,9 +26,10 @@ from skdiffclust.gemini._training import loss_and_gradients, train_model
 
 # Factor from one penalty of a path to the next.
 MULTIPLIER = 1.05
-# Trainings at one penalty, at most, until its certificate is small enough. The first
-# penalties of a path need up to 260 of about ten epochs each.
-_MOST_LOOPS = 400
+# A perceptron is trained again at one penalty until its certificate is small enough,
+# for at most this many times `max_iter` epochs. The first penalties of a path need up
+# to 260 trainings of about ten epochs each.
+_MOST_EPOCHS = 5
 # Refinement ends when two penalties are this close.
 _SMALLEST_RATIO = 1.0005
 
@@ -56,6 +57,7 @@ class Walk:
         attributes,
         logits,
         tolerance,
+        max_iter,
     ):
         self.kind = kind
         self.penalty = penalty
@@ -66,6 +68,7 @@ class Walk:
         self.logits = logits
         self.is_exact = kind == "linear" and tolerance is not None
         self.tolerance = tolerance
+        self.max_iter = max_iter
         self.model = MODELS[kind].from_arrays([array.copy() for array in arrays])
         self.optimiser = Momentum(self.model.arrays, rate)
         # The objective without a penalty: near the end of a path there is hardly one.
@@ -143,7 +146,8 @@ class Walk:
         n_iter = 0
         kkt = np.nan
         has_residual = np.full(len(self.penalty.groups), self.tolerance is None)
-        for _ in range(_MOST_LOOPS):
+        is_far = True
+        while is_far and n_iter < _MOST_EPOCHS * self.max_iter:
             loop = next(loops)
             loop.compare_with(self.scale)
             active = self.penalty.groups.norms(self.model.inputs[0]) > 0
@@ -155,8 +159,6 @@ class Walk:
                 _, _, gradients = loss_and_gradients(self.model, problem)
                 kkt, has_residual = penalty.certificate(self.model, gradients)
             is_far = kkt > (self.tolerance or np.inf) and loop.stop_reason == "patience"
-            if not is_far:
-                break
         return self.record(alpha, n_iter, kkt)
 
     def _solve(self, problem, penalty, loops, is_last):
@@ -232,7 +234,7 @@ class Walk:
                 array[...] = new
 
 
-def first_alpha(walk, loops, max_iter):
+def first_alpha(walk, loops):
     """Return the first penalty of a path.
 
     If steps are solved it is a thousandth of `largest_alpha`, or a hundredth where that
@@ -247,7 +249,7 @@ def first_alpha(walk, loops, max_iter):
     if not n_in:
         return 0.0  # samples are equal
     rate = walk.optimiser.learning_rate
-    alpha = float(norms[norms > 0].min()) / (10 * rate * max_iter)
+    alpha = float(norms[norms > 0].min()) / (10 * rate * walk.max_iter)
     while True:
         before = walk.state()
         step = walk.advance(alpha, loops, is_trial=True)
@@ -278,7 +280,7 @@ def advance_to(alpha, walk, loops):
     solution is that of the path, and not another local optimum.
     """
     if walk.is_exact:
-        before = first_alpha(walk, loops, None)
+        before = first_alpha(walk, loops)
         while before < alpha and walk.support.any():
             walk.advance(before, loops)
             before *= MULTIPLIER

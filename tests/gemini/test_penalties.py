@@ -185,14 +185,32 @@ def test_shares_of_variance_are_those_of_regressions(global_random_seed):
     X = rng.normal(size=(50, 4)) @ rng.normal(size=(4, 4))
     X = np.c_[X, X[:, 0] + 0.1 * rng.normal(size=50), np.zeros(50)]
     X -= X.mean(axis=0)
-    found = unshared(X, np.full(50, 0.02))
-    for j in range(5):
-        others = np.delete(X, j, axis=1)
-        rest = X[:, j] - others @ np.linalg.lstsq(others, X[:, j], rcond=None)[0]
-        assert_allclose(found[j] ** 2, rest @ rest / (X[:, j] @ X[:, j]), rtol=1e-4)
-    assert_allclose(found[5], 1.0)
+    totals = np.maximum(np.square(X).sum(axis=0), 1e-9)
+    for ids in (np.arange(6), np.array([1, 0, 1, 2, 2, 3])):
+        found = unshared(X, np.full(50, 0.02), Groups.of(ids, 6))
+        for group in range(3):
+            others = X[:, ids != group]
+            rest = X - others @ np.linalg.lstsq(others, X, rcond=None)[0]
+            own = (np.square(rest).sum(axis=0) / totals)[ids == group].mean()
+            assert_allclose(found[group], max(np.sqrt(own), 0.05), rtol=1e-4)
+        assert_allclose(found[-1], 1.0)
     with pytest.raises(ValueError, match="n_features=6 and n_samples=5 instead"):
-        unshared(X[:5], np.full(5, 0.2))
+        unshared(X[:5], np.full(5, 0.2), Groups.of(None, 6))
+
+
+def test_exact_copies_leave_a_path_of_redundancy(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    X = rng.normal(size=(150, 8))
+    X[:, :2] += 5 * np.repeat([[0, 0], [1, 0], [0, 1]], 50, axis=0)
+    X[:, 6] = X[:, 0]
+    sparse = SparseGEMINI(3, penalty_factor="redundancy", n_init=1, random_state=0)
+    sparse.path(X)
+    assert_array_equal(sparse.get_support(indices=True), [0, 1, 6])
+    # The two columns of a category are one group, which the others do not explain.
+    X[:, 2] = rng.randint(2, size=150)
+    X[:, 7] = 1 - X[:, 2]
+    sparse.set_params(groups=[0, 1, 2, 3, 4, 5, 6, 2]).path(X)
+    assert_array_equal(sparse.get_support(indices=True), [0, 1, 6])
 
 
 @pytest.mark.parametrize("factors", [np.ones(3), np.zeros(6), -np.ones(6), "no"])

@@ -275,6 +275,15 @@ def test_groups_leave_together(model, global_random_seed):
         SparseGEMINI(3, groups=[0, 1]).fit(X)
 
 
+def test_a_perceptron_is_trained_again_within_a_multiple_of_max_iter():
+    X, _ = problem()
+    params = {**FAST, "max_iter": 20, "tol": 0.5, "alpha": 1e-3}
+    sparse = SparseGEMINI(3, model="mlp", **params)
+    with pytest.warns(ConvergenceWarning, match="optimality conditions are violated"):
+        sparse.fit(X)
+    assert 20 < sparse.n_iter_ <= 6 * 20
+
+
 def test_refinement_parts_what_leaves_at_once(global_random_seed):
     X, _ = overlapping(noise=20, seed=global_random_seed)
     params = {**FAST, "max_iter": 1000}
