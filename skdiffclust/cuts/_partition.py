@@ -14,6 +14,7 @@ from skdiffclust._constraints import (
     check_feasible,
     is_free,
 )
+from skdiffclust._history import warn_of_small_clusters
 from skdiffclust._warnings import warn
 from skdiffclust.cuts._choice import FIRST, choose_n_clusters, cut_curve
 from skdiffclust.cuts._graph import read_samples, warn_of_parts
@@ -29,8 +30,6 @@ from skdiffclust.cuts._starts import (
 _AUTO_SHARE = 0.2
 # Smaller ones are enlarged only if their modularity is below this share of the other.
 _CRUMBLED = 0.85
-# A cluster below this share of the mean size causes a warning.
-_LEAST_SIZE = 0.01
 # What a sample of weight 0 adds to the denominator of a ratio-cut, times their mean.
 _LEAST_DIVISOR = 1e-6
 # Starts with n_init="auto" on small graphs, where starts disagree: all of them together
@@ -344,12 +343,12 @@ def warn_of_labels(owner, groups, n_clusters, labels, remedy):
     """Warn of clusters of labels (n,), -1 for noise, that were not found or are small.
 
     Also of groups of samples that they join and that must be separated. `remedy` is a
-    sentence on clusters below 1 % of the mean size.
+    sentence on very small clusters.
     """
-    sizes = np.bincount(labels[labels >= 0])
-    sizes = sizes[sizes > 0]
+    sizes = np.bincount(labels[labels >= 0], minlength=n_clusters)
+    n_found = np.count_nonzero(sizes)
     n_distinct = groups.n_groups
-    if len(sizes) != n_clusters:
+    if n_found != n_clusters:
         reason = (
             f"the samples have no more than {n_distinct} distinct values, and equal "
             "samples always share a cluster. Use fewer clusters"
@@ -358,18 +357,10 @@ def warn_of_labels(owner, groups, n_clusters, labels, remedy):
             "lower learning_rate"
         )
         warn(
-            f"{owner} found {len(sizes)} clusters instead of {n_clusters}: {reason}.",
+            f"{owner} found {n_found} clusters instead of {n_clusters}: {reason}.",
             ConvergenceWarning,
         )
-    least = _LEAST_SIZE * sizes.sum() / n_clusters
-    small = sizes[sizes < least]
-    if len(small):
-        warn(
-            f"{len(small)} of {len(sizes)} clusters of {owner} are below 1 % of the "
-            f"mean size (the smallest is {small.min():g}, 1 % is {least:.3g}): they "
-            f"contribute little to the cut. {remedy}",
-            ConvergenceWarning,
-        )
+    warn_of_small_clusters(owner, sizes, f"they contribute little to the cut. {remedy}")
     of_groups = np.empty(n_distinct, dtype=np.int64)
     of_groups[groups.groups] = labels
     n_joined = _n_joined(of_groups, groups.apart)
