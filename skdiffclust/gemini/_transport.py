@@ -12,7 +12,9 @@ def transport(source, target, relation, key):
     `relation` holds the distances, and under `key` the potentials of the last call,
     which POT starts from, because they hardly change from one iteration to the next.
     """
-    distances = relation.matrix
+    # Solvers have absolute tolerances, so the largest distance is made about a million.
+    exponent = np.frexp(relation.matrix.max())[1] - 20
+    distances = np.ldexp(relation.matrix, -exponent)
     source = np.ascontiguousarray(source)
     target = target * (source.sum() / target.sum())
     try:
@@ -30,6 +32,7 @@ def transport(source, target, relation, key):
             potentials_init=relation.potentials.get(key),
         )
         u, v = relation.potentials[key] = log["u"], log["v"]
+    u, v = np.ldexp(u, exponent), np.ldexp(v, exponent)
     return float(u @ source + v @ target), (u, v)
 
 

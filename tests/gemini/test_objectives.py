@@ -383,3 +383,20 @@ def test_clusters_with_equal_means_are_at_distance_zero(choice, global_random_se
         # Moving weight between equal clusters changes nothing.
         assert_allclose(gradient[:, 0], gradient[:, 1], atol=1e-9)
         assert_allclose(gradient[:, 0], by_merged[:, 0], atol=1e-9)
+
+
+@pytest.mark.parametrize("mode", ["ova", "ovo"])
+@pytest.mark.parametrize("solver", ["POT", "HiGHS"])
+def test_transport_does_not_depend_on_the_unit(mode, solver, monkeypatch):
+    if solver == "HiGHS":
+        monkeypatch.setitem(sys.modules, "ot.lp", None)
+    X, P, _ = problem(n=20)
+    options = {"objective": "wasserstein", "mode": mode, "return_gradient": True}
+    expected, by_unit = gemini_score(P, X, **options)
+    for unit in (1e-100, 1e-12, 1e-6, 1e6, 1e100):
+        value, gradient = gemini_score(P, unit * X, **options)
+        assert_allclose(value, unit * expected, rtol=1e-12)
+        assert_allclose(gradient, unit * by_unit, rtol=1e-9)
+    distances = np.sqrt(np.square(X[:, None] - X).sum(axis=2))
+    huge, _ = gemini_score(P, 1e200 * distances, metric="precomputed", **options)
+    assert_allclose(huge, 1e200 * expected, rtol=1e-12)
