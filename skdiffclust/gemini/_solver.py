@@ -227,7 +227,6 @@ class GroupSolver:
     def _begin(self, active):
         """Work on groups (g,) from now on."""
         self.residual = np.inf
-        self._active = active
         penalty, self._columns = self._penalty.on(active)
         z = np.concatenate([self._weights[self._columns].ravel(), self._biases])
         evaluate = LinearProblem(self._problem, self._n_clusters, self._columns)
