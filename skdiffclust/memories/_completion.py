@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import bdtrc
 
 from skdiffclust._products import product_by_sample
+from skdiffclust._threads import small_products
 from skdiffclust.memories._scaling import blocks
 
 _EM_STEPS = 20
@@ -225,28 +226,30 @@ def fit_completer(
     seed = random_state.randint(2**31 - 1)
     shown = X
     is_far = (X < near[0]) | (X > near[1])
-    if is_far.any():
-        # Whether they are wrong is decided without them.
-        mean, scale, Z, seen = _standardised(np.where(is_far, np.nan, X), kept)
-        _, center, covariance = _fit_normal(Z, seen, min(RIDGES))
-        precision = np.linalg.inv(covariance)
-        wrong = wrong_values(X, (X - mean) / scale, near, center, precision)
-        shown = np.where(wrong, np.nan, X)
-    mean, scale, Z, seen = _standardised(shown, kept)
-    fits = []
-    for ridge in RIDGES if linear_correction else RIDGES[:1]:
-        normal = _fit_normal(Z, seen, ridge)
-        choices = _choices(normal, ridge, inverse_temperature, linear_correction)
-        choice, error = _choose(Z, seen, choices, seed)
-        fits.append((error, choice, normal))
-    _, choice, normal = min(fits, key=itemgetter(0))
-    memories, center, covariance = normal
-    rows = np.arange(len(Z))
-    recalled = _recall(Z, seen, memories, center, choice.inverse_temperature, rows)
-    precision = _precision(normal, recalled, choice, rows)
-    if choice.inverse_temperature:
-        # Memories are completed by the others, as new samples will be.
-        memories = _complete(Z, seen, recalled, precision, choice)
+    with small_products(X.size * max(X.shape)):
+        if is_far.any():
+            # Whether they are wrong is decided without them.
+            mean, scale, Z, seen = _standardised(np.where(is_far, np.nan, X), kept)
+            _, center, covariance = _fit_normal(Z, seen, min(RIDGES))
+            precision = np.linalg.inv(covariance)
+            wrong = wrong_values(X, (X - mean) / scale, near, center, precision)
+            shown = np.where(wrong, np.nan, X)
+        mean, scale, Z, seen = _standardised(shown, kept)
+        fits = []
+        for ridge in RIDGES if linear_correction else RIDGES[:1]:
+            normal = _fit_normal(Z, seen, ridge)
+            choices = _choices(normal, ridge, inverse_temperature, linear_correction)
+            choice, error = _choose(Z, seen, choices, seed)
+            fits.append((error, choice, normal))
+        _, choice, normal = min(fits, key=itemgetter(0))
+        memories, center, covariance = normal
+        rows = np.arange(len(Z))
+        recalled = _recall(Z, seen, memories, center, choice.inverse_temperature, rows)
+        precision = _precision(normal, recalled, choice, rows)
+        if choice.inverse_temperature:
+            # Memories are completed by the others, as new samples will be.
+            memories = _complete(Z, seen, recalled, precision, choice)
+        inverse = np.linalg.inv(covariance)
     return Completer(
         mean=mean,
         scale=scale,
@@ -254,7 +257,7 @@ def fit_completer(
         bounds=np.stack([np.nanmin(shown, axis=0), np.nanmax(shown, axis=0)]),
         memories=memories,
         center=center,
-        inverse=np.linalg.inv(covariance),
+        inverse=inverse,
         precision=precision,
         choice=choice,
     )
@@ -396,22 +399,24 @@ def _carry_on(rest, seen, precision, with_spread=False):
     spread = np.zeros(n_features**2)
     n_hidden = n_features - seen.sum(axis=1)
     pull = (np.matmul if with_spread else product_by_sample)(rest, precision)
-    for size in np.unique(n_hidden[n_hidden > 0]):
-        alike = np.flatnonzero(n_hidden == size)
-        where = np.nonzero(~seen[alike])[1].reshape(len(alike), size)
-        for some in blocks(len(alike), 4 * size * size):
-            rows = alike[some]
-            features = where[some]
-            block = precision[features[:, :, None], features[:, None, :]]
-            right = np.take_along_axis(pull[rows], features, axis=1)
-            if with_spread:
-                inverse = np.linalg.inv(block)
-                solved = inverse @ right[:, :, None]
-                flat = features[:, :, None] * n_features + features[:, None, :]
-                spread += np.bincount(flat.ravel(), inverse.ravel(), n_features**2)
-            else:
-                solved = np.linalg.solve(block, right[:, :, None])
-            carried[rows[:, None], features] = -solved[:, :, 0]
+    sizes = np.unique(n_hidden[n_hidden > 0])
+    with small_products(sizes.max(initial=0) ** 3):
+        for size in sizes:
+            alike = np.flatnonzero(n_hidden == size)
+            where = np.nonzero(~seen[alike])[1].reshape(len(alike), size)
+            for some in blocks(len(alike), 4 * size * size):
+                rows = alike[some]
+                features = where[some]
+                block = precision[features[:, :, None], features[:, None, :]]
+                right = np.take_along_axis(pull[rows], features, axis=1)
+                if with_spread:
+                    inverse = np.linalg.inv(block)
+                    solved = inverse @ right[:, :, None]
+                    flat = features[:, :, None] * n_features + features[:, None, :]
+                    spread += np.bincount(flat.ravel(), inverse.ravel(), len(spread))
+                else:
+                    solved = np.linalg.solve(block, right[:, :, None])
+                carried[rows[:, None], features] = -solved[:, :, 0]
     return carried, spread.reshape(n_features, n_features)
 
 

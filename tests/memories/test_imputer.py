@@ -11,6 +11,7 @@ from sklearn.impute import KNNImputer, SimpleImputer
 from sklearn.metrics import adjusted_rand_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from skdiffclust import AssociativeImputer, ClAM
 from skdiffclust.memories import _scaling
@@ -589,3 +590,23 @@ def test_missing_integer_categories_are_refused(estimator):
     with pytest.raises(ValueError, match="integer categories"):
         estimator.fit(X)
     assert estimator.fit(X.astype({"code": "Int64"})).n_features_in_ == 2
+
+
+def test_small_matrices_are_inverted_by_one_thread(monkeypatch, global_random_seed):
+    inv = np.linalg.inv
+    n_threads = set()
+
+    def counted(matrices):
+        pools = threadpool_info()
+        n_threads.update(p["num_threads"] for p in pools if p["user_api"] == "blas")
+        return inv(matrices)
+
+    shown = with_gaps(load_iris().data, seed=global_random_seed)
+    with threadpool_limits(2, "blas"):
+        expected = AssociativeImputer(random_state=0).fit_transform(shown)
+        monkeypatch.setattr(np.linalg, "inv", counted)
+        before = threadpool_info()
+        completed = AssociativeImputer(random_state=0).fit_transform(shown)
+        assert threadpool_info() == before
+    assert np.array_equal(completed, expected)
+    assert n_threads == {1}
