@@ -23,6 +23,7 @@ from skdiffclust._devices import (
 )
 from skdiffclust._encoder import Encoder
 from skdiffclust._history import EpochLoop, Training, drop_stale, keep_state_on_error
+from skdiffclust._threads import small_products
 from skdiffclust._validation import (
     canonical_rows,
     hidden_widths,
@@ -537,9 +538,10 @@ class SpanningForestEmbedding(
             return encoder.scaled(scale).shifted(center), STEPS[self.init_]
         if self.encoder == "linear" and self.init != "random":
             known = batches.constraints
-            encoder, self.init_ = linear_encoder(
-                self.init, X, known, batches.n_clusters, self.n_components, rng
-            )
+            with small_products(X.shape[1] ** 3):  # eigenvectors
+                encoder, self.init_ = linear_encoder(
+                    self.init, X, known, batches.n_clusters, self.n_components, rng
+                )
         else:
             encoder = Encoder.with_random_weights(sizes, rng, X.dtype)
             self.init_ = "random"

@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
+from threadpoolctl import threadpool_info, threadpool_limits
 from torch import nn
 
 from skdiffclust import SpanningForestClustering, SpanningForestEmbedding
@@ -719,3 +720,25 @@ def test_pipeline_of_the_guide_finds_classes_and_their_number(global_random_seed
     assert adjusted_rand_score(y, found) > 0.95
     unnamed = y < 2
     assert adjusted_rand_score(y[unnamed], found[unnamed]) > 0.95
+
+
+@pytest.mark.few_epochs
+def test_small_matrices_use_one_thread(monkeypatch, global_random_seed):
+    X, y = hidden_signal(seed=global_random_seed)
+    n_threads = set()
+
+    def counted(function):
+        def call(*args):
+            pools = threadpool_info()
+            n_threads.update(p["num_threads"] for p in pools if p["user_api"] == "blas")
+            return function(*args)
+
+        return call
+
+    monkeypatch.setattr(np.linalg, "eigh", counted(np.linalg.eigh))
+    monkeypatch.setattr(EncoderTrainer, "step", counted(EncoderTrainer.step))
+    with threadpool_limits(2, "blas"):
+        before = threadpool_info()
+        make(max_iter=2).fit(X, half_labelled(y))
+        assert threadpool_info() == before
+    assert n_threads == {1}
