@@ -389,7 +389,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
             groups,
             n_clusters,
             labels,
-            "Set min_cluster_size='auto' or max_imbalance, cut='normalized', a larger "
+            "Set max_imbalance or a larger min_cluster_size, cut='normalized', a larger "
             "n_neighbors, or fewer clusters.",
         )
         warn_if_unbounded(labels, groups.sizes, self.n_clusters_, bounds)

@@ -173,15 +173,15 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
     **Structure.** Clusters and features are found in any X. Whether there is more
     structure than in a Gaussian is tested whatever `n_clusters` is, along the five
     leading principal components of X (of 500 samples, if there are more) and the lines
-    between the centres of two to four clusters of k-means on them; and along those of X
-    with each feature divided by the width of its densest quarter. The bimodality is the
-    largest log-likelihood of two normal distributions with the same variance less that
-    of one distribution of Johnson, whose tails may be heavy or short. If it does not
-    exceed that of 19 samples of a Gaussian with the covariance of X, or not 5, which
-    skewness and tails explain, a ConvergenceWarning is issued, and one cluster is
-    chosen if 1 is in `n_clusters`. Of correlated features, the Gaussian has the
-    covariance, so that blocks of irrelevant features are warned of; if there are
-    clusters as well, such a block may still be selected.
+    between the centres of two to four clusters of k-means on them; and, if X is dense,
+    along those of X with each feature divided by the width of its densest quarter. The
+    bimodality is the largest log-likelihood of two normal distributions with the same
+    variance less that of one distribution of Johnson, whose tails may be heavy or
+    short. If it does not exceed that of 19 samples of a Gaussian with the covariance of
+    X, or not 5, which skewness and tails explain, a ConvergenceWarning is issued, and
+    one cluster is chosen if 1 is in `n_clusters`. Of correlated features, the Gaussian
+    has the covariance, so that blocks of irrelevant features are warned of; if there
+    are clusters as well, such a block may still be selected.
 
     A feature with two to five values has several modes itself, which are no structure.
     For this test only, it is replaced by normal scores: the quantiles of a Gaussian, by
