@@ -389,8 +389,8 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
             groups,
             n_clusters,
             labels,
-            "Set max_imbalance or a larger min_cluster_size, cut='normalized', a larger "
-            "n_neighbors, or fewer clusters.",
+            "Set max_imbalance or a larger min_cluster_size, cut='normalized', more "
+            "neighbours, or fewer clusters.",
         )
         warn_if_unbounded(labels, groups.sizes, self.n_clusters_, bounds)
         return self

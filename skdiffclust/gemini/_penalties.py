@@ -136,7 +136,7 @@ def unshared(X, row_weights, groups):
     precision = np.linalg.inv(correlation)
     blocks = np.split(groups.order, groups.starts[1:-1])
     own = [np.linalg.inv(precision[np.ix_(g, g)]).diagonal().mean() for g in blocks]
-    return np.clip(np.sqrt(own), _LEAST_FACTOR, 1.0)
+    return np.sqrt(np.clip(own, _LEAST_FACTOR**2, 1.0))
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,12 @@ def covariance(X, row_weights):
     matrix = X.matrix.astype(np.float64)
     weights = row_weights.astype(np.float64)
     scaled = matrix.multiply(weights[:, None]).tocsr()
-    return (matrix.T @ scaled).toarray() - np.outer(X.means, X.means)
+    products = (matrix.T @ scaled).toarray()
+    covariances = products - np.outer(X.means, X.means)
+    # What rounding leaves of constant columns may be negative.
+    constant = covariances.diagonal() <= 1e-12 * products.diagonal()
+    covariances[constant] = covariances[:, constant] = 0.0
+    return covariances
 
 
 def take_columns(X, columns):

@@ -195,7 +195,7 @@ def test_shares_of_variance_are_those_of_regressions(global_random_seed):
             assert_allclose(found[group], max(np.sqrt(own), 0.05), rtol=1e-4)
         assert_allclose(found[-1], 1.0)
     with pytest.raises(ValueError, match="n_features=6 and n_samples=5 instead"):
-        unshared(X[:5], np.full(5, 0.2), Groups.of(None, 6))
+        unshared(np.eye(6)[:5], np.full(5, 0.2), Groups.of(None, 6))
 
 
 def test_exact_copies_leave_a_path_of_redundancy(global_random_seed):

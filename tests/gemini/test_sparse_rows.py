@@ -250,6 +250,19 @@ def test_other_paths_are_those_of_dense_rows(params):
     assert_allclose(found.objectives, path.objectives, rtol=1e-6)
 
 
+@pytest.mark.parametrize("value", [0.1, 1.0, 3.3, 1e6])
+def test_constant_columns_are_not_redundant(value):
+    X, _ = counts(n=60, d=10)
+    X[:, 2] = value
+    sparse_gemini = SparseGEMINI(
+        3, penalty_factor="redundancy", n_init=1, random_state=0
+    )
+    path = sparse_gemini.path(sparse.csr_array(X))
+    assert not path.supports[1:, 2].any()
+    sparse_gemini.path(X)
+    assert_array_equal(path.select().get_support(), sparse_gemini.get_support())
+
+
 @pytest.mark.few_epochs
 def test_a_path_of_a_perceptron_on_more_features_than_rows():
     X, _ = counts(n=30, d=80)
