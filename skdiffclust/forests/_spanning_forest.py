@@ -368,8 +368,9 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             Non-negative sizes of the samples: a weight of 2 is a sample repeated. They
             count in the size-weighted rule, in "auto" and in `min_cluster_size`, not in
             `min_samples`. Divide weights of sum 1 by their mean: together they would
-            count as one sample. Samples of weight zero take no part: they get the label
-            of the nearest other sample, and in `edges_` they are its leaves.
+            count as one sample. Samples of weight zero take no part, whatever their
+            links: they get the label of the nearest other sample, and in `edges_` they
+            are its leaves.
         partial_labels : array-like of shape (n_samples,), default=None
             Integers, or strings in an object array: samples with the same label
             share a cluster, samples with different ones do not; -1 where unknown.

@@ -4,7 +4,7 @@ import numpy as np
 
 from skdiffclust._affinity import refuse_zero_rows
 from skdiffclust._history import warn_of_convergence, warn_of_small_clusters
-from skdiffclust.memories._dynamics import check_step
+from skdiffclust.memories._dynamics import check_steps
 
 # Beside clusters of this mean size, one of a single sample is that of an outlier.
 _MEAN_SIZE = 30.0
@@ -54,7 +54,7 @@ def warn_of_clusters(name, sizes, asked):
 
 def check_problem(clam):
     """Refuse parameters that do not go together."""
-    check_step(clam.step_size, clam.metric)
+    check_steps(clam.n_steps, clam.step_size, clam.metric)
     if clam.metric == "manhattan" and clam.weighted is True:
         raise ValueError(
             "The 'weighted' parameter of ClAM must be False or an array for metric "

@@ -3,7 +3,7 @@
 This is the definition; `_recursion` runs the same steps in n_clusters dimensions.
 """
 
-from numbers import Real
+from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
@@ -167,12 +167,7 @@ def recall(
     array([[4.1, 9. ]])
     """
     field = _Field(memories, inverse_temperature, weights, metric)
-    check_step(step_size, metric)
-    if n_steps < 0:
-        raise ValueError(
-            f"The 'n_steps' parameter must be at least 0. Got {n_steps} instead. Pass "
-            "the number of steps to take."
-        )
+    check_steps(n_steps, step_size, metric)
     X = _check_rows(X, field.memories)
     moves = np.ones((1, X.shape[1]), dtype=bool)
     if mask is not None:
@@ -385,8 +380,13 @@ def check_temperature(beta):
         )
 
 
-def check_step(step_size, metric):
-    """Refuse a step size with which the energy could rise."""
+def check_steps(n_steps, step_size, metric):
+    """Refuse what is no number of steps, or a step size that may raise the energy."""
+    if not isinstance(n_steps, Integral) or n_steps < 0:
+        raise ValueError(
+            f"The 'n_steps' parameter must be an integer, at least 0. Got {n_steps!r} "
+            "instead. Pass the number of steps to take."
+        )
     largest = "at most 1" if metric == "manhattan" else "below 2"
     allowed = 0 < step_size < 2 and (metric != "manhattan" or step_size <= 1)
     if not allowed:

@@ -103,11 +103,11 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
     Notes
     -----
     Features are standardised internally, so that their units have no effect. `fit`
-    takes O(m h³) for each of at most 20 steps of a normal distribution with missing
-    entries, m being the number of memories and h that of the missing features of a
-    sample, and O(m² d) for each of the inverse temperatures. `transform` takes O(m d +
-    h³) for each sample with missing entries, and memory for the memories and a block of
-    samples.
+    takes O(m h³ + m d² + d³) for each of at most 20 steps of a normal distribution with
+    missing entries, m being the number of memories, d that of features and h that of
+    the missing ones of a sample, and O(m² d + d³) for each of the inverse temperatures.
+    `transform` takes O(m d + d² + h³) for each sample with missing entries, and memory
+    for the memories and a block of samples.
 
     The residuals are modelled as normal with one covariance, shrunk towards its
     diagonal by 2 % or 0.2 %, whichever is better on the hidden values, and by more with

@@ -17,7 +17,7 @@ from skdiffclust.memories._dynamics import (
     Completion,
     Dynamics,
     check_metric,
-    check_step,
+    check_steps,
     check_temperature,
 )
 
@@ -232,7 +232,7 @@ class AssociativeMemory(nn.Module):
     ):
         super().__init__()
         check_metric(metric)
-        check_step(step_size, metric)
+        check_steps(n_steps, step_size, metric)
         check_temperature(inverse_temperature)
         if memories is None:
             memories = torch.randn(n_clusters, n_features, generator=generator)

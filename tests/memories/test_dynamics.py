@@ -173,6 +173,7 @@ def test_weights_enlarge_a_basin():
         (dict(weights=[1.0, 0.0, 1.0, 1.0]), "weights.*positive"),
         (dict(weights=[1.0]), "weights.*one for each of 4"),
         (dict(n_steps=-1), "n_steps.*at least 0"),
+        (dict(n_steps=1.5), "n_steps.*integer"),
         (dict(X=[[np.nan, 0, 0]]), "'X' parameter must be a finite"),
         (dict(X=[[1e300, 0, 0]]), "distances overflow"),
         (dict(X=[[1.0, 2.0]]), "must have 3 features"),

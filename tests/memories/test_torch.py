@@ -189,6 +189,7 @@ def test_state_and_generator(global_random_seed):
 @pytest.mark.parametrize(
     "change, message",
     [
+        (dict(n_steps=-1), "n_steps"),
         (dict(step_size=2.0), "step_size"),
         (dict(step_size=1.5, metric="manhattan"), "step_size"),
         (dict(metric="l3"), "metric"),
