@@ -60,6 +60,7 @@ _RISE = 0.03
 # below which the clear one is taken: chance sometimes separates the halves of a
 # cluster. Found on draws of blobs.
 _AS_HIGH = 0.95
+_ROUNDING = 1e-24  # of variances, relative
 # Largest variance of a cluster along its longest axis, relative to the others.
 _LONGEST = 1.5
 # Fall of the score from a clear number k to any larger one, times k and over the score:
@@ -345,7 +346,10 @@ class _Clusters:
         values /= self.sizes * (1 + np.sqrt(n_axes / self.sizes)) ** 2
         n_others = len(values) - 1
         others = (values.sum() - values) / n_others
-        ratios = np.divide(values, others, out=np.ones_like(values), where=others > 0)
+        # Clusters of equal samples differ by rounding only.
+        least = _ROUNDING * self.centers.var(axis=0).sum()
+        ones = np.ones_like(values)
+        ratios = np.divide(values, others, out=ones, where=others > least)
         inverse = 1 / self.sizes
         deviation = np.sqrt(2 * inverse + 2 * (inverse.sum() - inverse) / n_others**2)
         ratios[ratios < np.exp(2 * deviation)] = 1.0

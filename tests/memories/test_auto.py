@@ -53,6 +53,13 @@ def test_tables_have_more_than_their_first_separation(global_random_seed):
     assert np.mean(indices) > 0.6
 
 
+def test_clusters_of_equal_samples_are_clear(global_random_seed):
+    centers = 5 * np.random.RandomState(global_random_seed).randn(5, 2)
+    # A warning would be an error.
+    model = ClAM("auto", random_state=0).fit(np.repeat(centers, 10, axis=0))
+    assert model.n_clusters_ == 5
+
+
 def test_equal_samples_are_one_cluster():
     assert ClAM("auto").fit(np.ones((20, 2))).n_clusters_ == 1
     assert ClAM("auto").fit(np.ones((1, 2))).n_clusters_ == 1
