@@ -322,6 +322,7 @@ class GroupSolver:
 def largest_alpha(problem, model, penalty):
     """Return approximately the smallest penalty at which no feature is selected.
 
+    It is that of features with the largest factor of the penalty, which leave first.
     Under the MMD, the derivative of the objective by the length of the weights of one
     group, where all are zero, is at most the root of the variance of the group times
     the largest eigenvalue of the kernel between the samples, over that of the clusters.
@@ -338,7 +339,7 @@ def largest_alpha(problem, model, penalty):
         return 10 * float(value) / length
     deviations = np.sqrt(column_squares(X, weights))
     norms = penalty.groups.norms(deviations[:, None])
-    largest = float((norms / penalty.at(1.0).thresholds).max())
+    largest = float(norms.max() / penalty.costs.max())
     # Power iterations of the kernel, weighted on both sides. They start from a sum of
     # features, with factors that let no equal or opposite ones cancel.
     roots = np.sqrt(weights)

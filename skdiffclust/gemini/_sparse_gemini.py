@@ -448,10 +448,11 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             Samples that should not share a cluster; see :meth:`GEMINI.fit`.
         alpha_init : float or None, default=None
             First penalty. With None, it is a thousandth of an upper bound for the
-            largest penalty, or a hundredth if the problem is not solved there within
-            `max_iter` iterations. For models trained by gradient descent (see Notes of
-            the class), it is just below the penalty at which a trial run drops its
-            first feature; the path itself may drop a few features at its first step.
+            largest penalty (of features with the largest `penalty_factor`), or a
+            hundredth if the problem is not solved there within `max_iter` iterations.
+            For models trained by gradient descent (see Notes of the class), it is just
+            below the penalty at which a trial run drops its first feature; the path
+            itself may drop a few features at its first step.
         alpha_multiplier : float, default=1.05
             Factor between consecutive penalties.
         min_features : int, default=2

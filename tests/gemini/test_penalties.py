@@ -180,6 +180,19 @@ def test_a_factor_is_a_scale_of_the_features_that_the_model_sees(model):
     assert_array_equal(with_factors.get_support(), by_scale.get_support())
 
 
+def test_a_small_factor_does_not_delay_the_first_penalty():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(90, 8))
+    X[:, :2] += 4 * np.repeat([[0, 0], [1, 0], [0, 1]], 30, axis=0)
+    factors = np.r_[np.ones(7), 1e-4]
+    options = {"alpha_multiplier": 1.2, "min_features": 2}
+    plain = SparseGEMINI(3, n_init=1, random_state=0).path(X, **options)
+    sparse = SparseGEMINI(3, penalty_factor=factors, n_init=1, random_state=0)
+    path = sparse.path(X, **options)
+    assert_allclose(path.alphas[1], plain.alphas[1])
+    assert_array_equal(sparse.get_support(indices=True), [0, 1, 7])
+
+
 def test_shares_of_variance_are_those_of_regressions(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     X = rng.normal(size=(50, 4)) @ rng.normal(size=(4, 4))
