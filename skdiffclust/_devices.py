@@ -16,16 +16,11 @@ def require_torch(what):
     what : str
         What needs it, which begins the sentence.
     """
-    if not _has_torch():
+    if find_spec("torch") is None:
         raise ImportError(
             f"{what} needs torch, which is not installed: run 'pip install torch'.",
             name="torch",
         )
-
-
-def _has_torch():
-    """Whether torch is installed; it is not imported to find out."""
-    return find_spec("torch") is not None
 
 
 def resolve_device(device, owner):
@@ -55,7 +50,7 @@ def resolve_device(device, owner):
     if isinstance(device, str) and device == "cpu":
         return "cpu"
     present = ["cpu"]
-    if _has_torch():
+    if find_spec("torch"):
         import torch
 
         present += [f"cuda:{i}" for i in range(torch.cuda.device_count())]

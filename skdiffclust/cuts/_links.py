@@ -26,7 +26,10 @@ def link_groups(equal, constraints):
     both = sp.coo_array((np.ones(n), (equal, n_equal + linked)), shape=(size, size))
     joined = connected_components(both, directed=False)[1].astype(np.int64)
     part_of_link = joined[n_equal:]
-    pairs = pairs_apart(constraints)
+    # All pairs of classes, each of which is one group, must be separated.
+    owners = np.unique(linked[constraints.classes >= 0])
+    of_classes = owners[np.column_stack(np.triu_indices(len(owners), 1))]
+    pairs = np.concatenate([constraints.cannot, of_classes])
     ends = part_of_link[pairs]
     torn = np.unique(ends[ends[:, 0] == ends[:, 1]])
     of_links = np.where(
@@ -36,12 +39,3 @@ def link_groups(equal, constraints):
     numbers = np.empty(constraints.n_groups, dtype=np.int64)
     numbers[linked] = groups
     return groups, np.unique(np.sort(numbers[pairs], axis=1), axis=0)
-
-
-def pairs_apart(constraints):
-    """Return all pairs (p, 2) of groups that must be separated, the smaller first."""
-    # Each class is one group.
-    owners = np.unique(constraints.groups[constraints.classes >= 0])
-    first, second = np.triu_indices(len(owners), 1)
-    of_classes = np.column_stack([owners[first], owners[second]])
-    return np.concatenate([constraints.cannot, of_classes])

@@ -65,13 +65,12 @@ def check_problem(clam):
 
 def check_constraints(clam, constraints):
     """Refuse more classes than clusters."""
-    if constraints is None or clam.n_clusters == "auto":
-        return
-    if constraints.n_classes > clam.n_clusters:
+    n_classes = 0 if constraints is None else constraints.n_classes
+    if clam.n_clusters != "auto" and n_classes > clam.n_clusters:
         raise ValueError(
             f"The 'n_clusters' parameter of ClAM must be at least "
-            f"{constraints.n_classes}, the number of classes. Got {clam.n_clusters} "
-            "instead. Use more clusters, or merge partial labels."
+            f"{n_classes}, the number of classes. Got {clam.n_clusters} instead. Use "
+            "more clusters, or merge partial labels."
         )
 
 
@@ -93,9 +92,8 @@ def check_init(clam, memories, X):
 
 def check_half_life(clam):
     """Refuse a stream that forgets faster than clusters can be told apart."""
-    if clam.half_life is None or clam.n_clusters == "auto":
-        return
-    if clam.half_life < clam.n_clusters:
+    half_life = np.inf if clam.half_life is None else clam.half_life
+    if clam.n_clusters != "auto" and half_life < clam.n_clusters:
         raise ValueError(
             "The 'half_life' parameter of ClAM must be None or at least n_clusters "
             f"({clam.n_clusters}). Got {clam.half_life} instead. Use some hundred "

@@ -139,10 +139,7 @@ def pair_precision(y_true, y_pred):
     >>> pair_precision([0, 0, 0, 1], [0, 0, 1, 1])
     0.5
     """
-    y_true, y_pred = _check_labels(y_true, y_pred, "pair_precision")
-    pairs = pair_confusion_matrix(y_true, y_pred)
-    in_pred = pairs[:, 1].sum()
-    return float(pairs[1, 1] / in_pred) if in_pred else 1.0
+    return _share_of_pairs(y_true, y_pred, "pair_precision", axis=0)
 
 
 def pair_recall(y_true, y_pred):
@@ -182,10 +179,15 @@ def pair_recall(y_true, y_pred):
     >>> pair_recall([0, 0, 1, 1], [0, 0, 1, 2])
     0.5
     """
-    y_true, y_pred = _check_labels(y_true, y_pred, "pair_recall")
+    return _share_of_pairs(y_true, y_pred, "pair_recall", axis=1)
+
+
+def _share_of_pairs(y_true, y_pred, caller, axis):
+    """Return the share of pairs in a cluster (axis 0) or class (axis 1) in both."""
+    y_true, y_pred = _check_labels(y_true, y_pred, caller)
     pairs = pair_confusion_matrix(y_true, y_pred)
-    in_true = pairs[1].sum()
-    return float(pairs[1, 1] / in_true) if in_true else 1.0
+    total = pairs.sum(axis=axis)[1]
+    return float(pairs[1, 1] / total) if total else 1.0
 
 
 def _check_labels(y_true, y_pred, caller):
