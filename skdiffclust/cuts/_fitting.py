@@ -275,6 +275,7 @@ class CutTraining:
             shares = self.objective.shares
             proportions = shares @ predictor.assignments(rows) / len(shares)
         return {
+            **(predictor.attributes if predictor is not None else {}),
             "_predictor": predictor,
             "_proportions": proportions,
             "labels_": labels,

@@ -24,7 +24,7 @@ from skdiffclust._compat import (
 )
 from skdiffclust._devices import outside_torch_modes
 from skdiffclust._encoder import ACTIVATIONS
-from skdiffclust._history import Training, keep_state_on_error
+from skdiffclust._history import Training, drop_stale, keep_state_on_error
 from skdiffclust.cuts._fitting import (
     CutTraining,
     check_init,
@@ -449,6 +449,7 @@ class PRCut(
                 run.run(loop, left)
         best = training.best
         run = runs[training.loops.index(best)]
+        drop_stale(self, ("coefs_", "intercepts_", "encoder_"))
         vars(self).update(run.attributes(best.best_state))
         self.init_labels_ = labels
         self.init_ratio_cut_, self.init_normalized_cut_ = (
@@ -606,25 +607,6 @@ class PRCut(
             Between -1/2 and 1; 0 for a single cluster, or without edges.
         """
         return modularity_score(self, X)
-
-    @property
-    def coefs_(self):
-        """Weights of the layers of a named encoder."""
-        return self._of_encoder("weights")
-
-    @property
-    def intercepts_(self):
-        """Biases of the layers of a named encoder."""
-        return self._of_encoder("biases")
-
-    @property
-    def encoder_(self):
-        """Trained copy of a module given as `encoder`."""
-        return self._of_encoder("module")
-
-    def _of_encoder(self, name):
-        """Return an attribute of the encoder, where there is one."""
-        return getattr(vars(self).get("_predictor").encoder, name)
 
     @property
     def _n_features_out(self):

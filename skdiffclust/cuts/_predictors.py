@@ -83,6 +83,14 @@ class EncoderPredictor:
         return X if self.scaling is None else self.scaling(X)
 
     @property
+    def attributes(self):
+        """The fitted attributes (dict) of the encoder."""
+        encoder = self.encoder
+        if self.scaling is None:
+            return {"encoder_": encoder.module}
+        return {"coefs_": encoder.weights, "intercepts_": encoder.biases}
+
+    @property
     def n_features_out(self):
         """Number of columns of `features`."""
         return self.encoder.n_hidden or self.encoder.n_outputs

@@ -288,6 +288,9 @@ def test_a_module_is_copied_trained_and_kept_on_the_cpu(blobs, global_random_see
     labels = model.labels_
     model.partial_fit(X[:70])
     assert adjusted_rand_score(labels[:70], model.labels_) > 0.8
+    assert not hasattr(model, "coefs_")
+    model.set_params(encoder="linear").fit(X)
+    assert hasattr(model, "coefs_") and not hasattr(model, "encoder_")
 
 
 def test_wrong_modules_are_refused(blobs):
