@@ -250,7 +250,7 @@ def test_other_paths_are_those_of_dense_rows(params):
     assert_allclose(found.objectives, path.objectives, rtol=1e-6)
 
 
-@pytest.mark.parametrize("value", [0.1, 1.0, 3.3, 1e6])
+@pytest.mark.parametrize("value", [0.1, 1e6])
 def test_constant_columns_are_not_redundant(value):
     X, _ = counts(n=60, d=10)
     X[:, 2] = value
