@@ -451,8 +451,8 @@ class NClustersCurveDisplay:
         Parameters
         ----------
         estimator : estimator with `n_clusters_curve_`
-            Estimator fitted with ``n_clusters="auto"``. For a pipeline, pass its last
-            step.
+            Estimator fitted with ``n_clusters="auto"``; a `SpanningForestClustering`
+            has the curve with any number. For a pipeline, pass its last step.
         columns : list of str or None, default=None
             Columns to plot, in this order. With None, all that have values.
         ax : matplotlib Axes, array-like of them, or None, default=None
@@ -468,8 +468,7 @@ class NClustersCurveDisplay:
         Raises
         ------
         ValueError
-            If the estimator was fitted with a given number of clusters, and has no
-            curve.
+            If the estimator has no curve.
         """
         check_is_fitted(estimator)
         curve = estimator.n_clusters_curve_

@@ -217,7 +217,7 @@ def test_history_columns_and_axes():
         TrainingHistoryDisplay(history).plot(columns=["accuracy"])
     with pytest.raises(ValueError, match="'columns' .* Got .. instead"):
         TrainingHistoryDisplay({}).plot()
-    with pytest.raises(ValueError, match="'ax' .* Got 1 instead"):
+    with pytest.raises(ValueError, match="'ax' .* 2 Axes. Got 1 instead. Make"):
         TrainingHistoryDisplay(history).plot(ax)
 
 
