@@ -6,10 +6,11 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
+from skdiffclust._affinity import unit_rows
 from skdiffclust._products import product_by_sample
 from skdiffclust.memories._dynamics import recall
 from skdiffclust.memories._recursion import euclidean_steps, sphere_steps
-from skdiffclust.memories._scaling import blocks, directions
+from skdiffclust.memories._scaling import blocks
 
 
 def assign(X, memories, log_weights, dynamics):
@@ -22,33 +23,25 @@ def assign(X, memories, log_weights, dynamics):
     if dynamics.metric == "cosine" or sparse.issparse(X):
         shift = np.zeros_like(shift)
     memories = _prepare(memories, shift, dynamics.metric)
-    nearest = {"euclidean": _nearest, "cosine": _most_alike}.get(dynamics.metric)
+    gram = memories @ memories.T
+    grams = _BySample(gram)
+    norms = np.diag(gram)[:, None]
+    bias = log_weights[:, None]
     labels = np.empty(X.shape[0], dtype=np.int64)
     for rows in blocks(X.shape[0], max(memories.shape)):
         Z = _prepare(X[rows], shift, dynamics.metric)
-        if nearest is None:
+        if dynamics.metric == "manhattan":
             labels[rows] = _nearest_city_block(Z, memories, log_weights, dynamics)
+            continue
+        # Sums over memories take a sixth of the time in this order.
+        products = np.ascontiguousarray(product_by_sample(Z, memories.T).T)
+        if dynamics.metric == "cosine":
+            closeness = sphere_steps(products, grams, bias, dynamics)[-1].products
         else:
-            # Sums over memories take a sixth of the time in this order.
-            products = np.ascontiguousarray(product_by_sample(Z, memories.T).T)
-            gram = memories @ memories.T
-            labels[rows] = nearest(products, gram, log_weights, dynamics)
+            steps = euclidean_steps(0.0, products, grams, norms, bias, dynamics)
+            closeness = 2.0 * steps.products - norms
+        labels[rows] = closeness.argmax(axis=0)
     return labels
-
-
-def _nearest(products, gram, log_weights, dynamics):
-    """Return labels (m,) from products (k, m) of the memories with samples."""
-    norms = np.diag(gram)[:, None]
-    steps = euclidean_steps(
-        0.0, products, _BySample(gram), norms, log_weights[:, None], dynamics
-    )
-    return (2.0 * steps.products - norms).argmax(axis=0)
-
-
-def _most_alike(products, gram, log_weights, dynamics):
-    """Return labels (m,) from products (k, m) of memories with directions."""
-    steps = sphere_steps(products, _BySample(gram), log_weights[:, None], dynamics)
-    return steps[-1].products.argmax(axis=0)
 
 
 @dataclass(frozen=True)
@@ -78,9 +71,7 @@ def _nearest_city_block(Z, memories, log_weights, dynamics):
 
 def _prepare(X, shift, metric):
     """Return samples (m, d), float64, without the shift, or as directions."""
-    if sparse.issparse(X):
-        return directions(X) if metric == "cosine" else X.astype(np.float64)
-    rows = X.astype(np.float64) - shift
-    if metric == "cosine":
-        rows = directions(rows)
-    return np.ascontiguousarray(rows)
+    rows = X.astype(np.float64)
+    if not sparse.issparse(X):
+        rows = np.ascontiguousarray(rows - shift)
+    return unit_rows(rows) if metric == "cosine" else rows

@@ -36,13 +36,17 @@ def count_memories(estimator, Z, weight, random_state):
 
 
 def warn_of_clusters(name, sizes, asked):
-    """Warn of clusters (sizes (k,)) that are empty, or so small as to be outliers."""
+    """Warn of clusters that are empty, or so small as to be outliers.
+
+    Their sizes (k,) are sums of sample weights.
+    """
     n_clusters = np.count_nonzero(sizes)
     if n_clusters < asked:
+        found = ", ".join(f"{size:g}" for size in sizes)
         warn_of_convergence(
-            f"{name} found {n_clusters} clusters instead of {asked}, "
-            f"with {', '.join(map(str, sizes))} samples. Use fewer clusters, "
-            "raise inverse_temperature, or check X for equal samples.",
+            f"{name} found {n_clusters} clusters instead of {asked}, with {found} "
+            "samples. Use fewer clusters, raise inverse_temperature, or check X for "
+            "equal samples.",
         )
     warn_of_small_clusters(
         name,

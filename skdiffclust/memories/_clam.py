@@ -28,7 +28,7 @@ from skdiffclust._compat import (
     check_sample_weight,
     fit_context,
 )
-from skdiffclust._constraints import as_constraints, is_free
+from skdiffclust._constraints import as_constraints
 from skdiffclust._devices import outside_torch_modes, resolve_device
 from skdiffclust._history import EpochLoop, Training, keep_state_on_error
 from skdiffclust._validation import check_dense_size, validate_rows
@@ -155,7 +155,7 @@ class ClAM(
     labels_ : ndarray of shape (n_samples,), int64
         Clusters by decreasing size, which is the sum of sample weights.
     n_clusters_ : int
-        Clusters that have samples.
+        Clusters that have samples of positive weight.
     n_clusters_curve_ : dict of ndarrays, or None
         With ``n_clusters="auto"``, by number: "n_clusters", the "separation", how much
         better two modes fit than one for the two clusters that are least separated
@@ -366,9 +366,7 @@ class ClAM(
         check_constraints(self, constraints)
         random_state = check_random_state(self.random_state)
         self._learn_missing(X, random_state)
-        X = self._fill(X)
-        if self.metric == "cosine":
-            refuse_zero_rows(X)
+        X = self._completed(X)
         training = Training(
             self,
             X,
@@ -377,19 +375,10 @@ class ClAM(
             learning_rate=self.learning_rate,
             tol=self.tol,
         )
-        self.n_clusters_curve_ = None
-        scaling = self._scaling_of(X, weight)
-        run = self._start(X, weight, scaling, random_state, None, constraints)
+        run = self._start(X, weight, random_state, constraints=constraints)
         for loop in training:
-            run.iterate(loop, self._attributes)
-        best = training.best
-        restart, loss = run.choose(best.best_state)
-        attributes = self._attributes(scaling.inverse_temperature, *run.pick(restart))
-        given = None
-        if constraints is not None:
-            given = run.labels, is_free(constraints)
-        self._publish(X, weight, attributes, reorder=True, given=given)
-        self._record(run, loss, best.history)
+            run.iterate(loop)
+        self._publish(run, training.best, X, weight)
         vars(self).pop("_stream", None)
         training.finish()
         return self
@@ -433,7 +422,7 @@ class ClAM(
         check_half_life(self)
         if first:
             random_state = check_random_state(self.random_state)
-            past = None
+            scaling = past = None
             n_learned = 0
         else:
             scaling, random_state, past, n_learned = self._stream
@@ -444,14 +433,8 @@ class ClAM(
             self._learn_missing(past.rows, random_state)
             n_learned = past.n_seen
         rows = self._fill(past.rows)
-        X = self._fill(X)
-        if self.metric == "cosine":
-            refuse_zero_rows(X)
-        if first:
-            self.n_clusters_curve_ = None
-            scaling = self._scaling_of(X, weight)
-        centers = None if first else self.cluster_centers_
-        run = self._start(rows, past.weight, scaling, random_state, centers)
+        X = self._completed(X)
+        run = self._start(rows, past.weight, random_state, scaling)
         if not first:
             run.continue_stream(self.n_iter_)
         loop = EpochLoop(
@@ -460,32 +443,20 @@ class ClAM(
             learning_rate=self.learning_rate,
             history=None if first else self.history_,
         )
-        run.iterate(loop, self._attributes)
-        restart, loss = run.choose(loop.best_state)
-        attributes = self._attributes(scaling.inverse_temperature, *run.pick(restart))
-        self._publish(X, weight, attributes, reorder=first, counted=rows)
-        self._stream = scaling, random_state, past, n_learned
-        self._record(run, loss, loop.history)
+        run.iterate(loop)
+        self._publish(run, loop, X, weight, reorder=first)
+        self._stream = run.scaling, random_state, past, n_learned
         return self
-
-    def _record(self, run, loss, history):
-        """Assign what became of the training."""
-        self.loss_ = loss
-        self.start_kept_ = run.start_is_kept
-        self.training_gain_ = run.gain(history["loss"])
-        self.history_ = history
-        self.n_iter_ = len(history["loss"])
 
     def _check(self, X, sample_weight, *, first=True):
         """Return samples and weights, checked against the parameters."""
         X = self._validate(X, reset=first)
         refuse_overflow([X], X.dtype)
-        if first:
-            refuse_underflow(X, X.dtype)
         weight = check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )
         if first:
+            refuse_underflow(X, X.dtype)
             refuse_many_clusters(self, weight)
         check_problem(self)
         return X, weight
@@ -524,6 +495,13 @@ class ClAM(
             X, n_steps=self.n_steps, step_size=self.step_size, **self._field()
         )
 
+    def _completed(self, X):
+        """Return validated samples, completed, with directions if metric is cosine."""
+        X = self._fill(X)
+        if self.metric == "cosine":
+            refuse_zero_rows(X)
+        return X
+
     def _learn_missing(self, X, random_state):
         """Fit the completion of missing entries among training samples."""
         self._completer = None
@@ -545,26 +523,28 @@ class ClAM(
                 random_state=random_state,
             )
 
-    def _scaling_of(self, X, weight):
-        """Return the units of training for these samples."""
-        return scaling_of(
-            X,
-            weight,
-            self.metric,
-            self.mask_value,
-            self.inverse_temperature,
-            _CONCENTRATION,
-        )
+    def _start(self, X, weight, random_state, scaling=None, constraints=None):
+        """Return the restarts to train.
 
-    def _start(self, X, weight, scaling, random_state, centers, constraints=None):
-        """Return the restarts to train, from `centers` of the last fit if any."""
+        With the `scaling` of a stream, from the memories that it has.
+        """
         from skdiffclust.memories._fit import Fit
 
+        continues = scaling is not None
+        if not continues:
+            self.n_clusters_curve_ = None
+            scaling = scaling_of(
+                X,
+                weight,
+                self.metric,
+                self.mask_value,
+                self.inverse_temperature,
+                _CONCENTRATION,
+            )
         run = Fit(self, X, weight, scaling, random_state, constraints)
         memories = None
         n_clusters = self.n_clusters
-        continues = centers is not None
-        given = centers if continues else self.init
+        given = self.cluster_centers_ if continues else self.init
         if not isinstance(given, str):
             memories = check_init(self, given, X)
             n_clusters = len(memories)
@@ -596,39 +576,34 @@ class ClAM(
 
         return device, completion_on_device(device)
 
-    def _attributes(self, inverse_temperature, memories, log_weights):
-        """Return the fitted attributes that `predict` needs."""
-        return {
-            "cluster_centers_": memories,
-            "cluster_weights_": np.exp(log_weights),
-            "inverse_temperature_": inverse_temperature,
-            "_completer": self._completer,
-            "_is_empty": self._is_empty,
-        }
-
-    def _publish(self, X, weight, attributes, *, reorder, given=None, counted=None):
+    def _publish(self, run, loop, X, weight, *, reorder=True):
         """Assign the fitted attributes, clusters by size.
 
-        `given` are the labels (n,) of samples in constraints, and (n,) True for the
-        others; `counted` are samples in which clusters are counted, if not X.
+        Clusters are counted in the samples of the run, which a stream keeps.
         """
-        vars(self).update(attributes)
+        restart, self.loss_ = run.choose(loop)
+        self.start_kept_ = run.start_is_kept
+        self.training_gain_ = run.gain
+        self.history_ = loop.history
+        self.n_iter_ = len(loop.history["loss"])
+        vars(self).update(run.fitted(restart))
         self.cluster_centers_ = self.cluster_centers_.astype(X.dtype)
         n_clusters = len(self.cluster_centers_)
+        given = run.labels
         if reorder:
             labels = self._assign(X)
             if given is not None:
-                labels = np.where(given[1], labels, given[0])
+                labels = np.where(given < 0, labels, given)
             order = order_by_size(labels, n_clusters, weight)
             self.cluster_centers_ = self.cluster_centers_[order]
             self.cluster_weights_ = self.cluster_weights_[order]
         self.labels_ = self._assign(X)
         if given is not None:
-            numbers = np.argsort(order)[given[0]]
-            self.labels_ = np.where(given[1], self.labels_, numbers)
+            numbers = np.argsort(order)[given]
+            self.labels_ = np.where(given < 0, self.labels_, numbers)
         self.inertia_ = self._inertia(X, weight)
-        labels = self.labels_ if counted is None else self._assign(counted)
-        sizes = np.bincount(labels, minlength=n_clusters)
+        labels = self.labels_ if run.X is X else self._assign(run.X)
+        sizes = np.bincount(labels, run.weight, minlength=n_clusters)
         self.n_clusters_ = int(np.count_nonzero(sizes))
         asked = n_clusters if self.n_clusters == "auto" else self.n_clusters
         warn_of_clusters("ClAM", sizes, asked)
@@ -827,10 +802,8 @@ class ClAM(
     def _rows(self, X):
         """Return samples to predict, checked and completed."""
         check_is_fitted(self)
-        X = self._fill(self._validate(X, reset=False))
+        X = self._completed(self._validate(X, reset=False))
         refuse_overflow([X, self.cluster_centers_])
-        if self.metric == "cosine":
-            refuse_zero_rows(X)
         return X
 
     def _of_field(self, function, X):

@@ -111,7 +111,7 @@ class DeepClAM(
     labels_ : ndarray of shape (n_samples,), int64
         Clusters by decreasing size, which is the sum of sample weights.
     n_clusters_ : int
-        Clusters that have samples.
+        Clusters that have samples of positive weight.
     n_clusters_curve_ : dict of ndarrays, or None
         With ``n_clusters="auto"``, that of :class:`ClAM`.
     inverse_temperature_ : float
@@ -360,7 +360,7 @@ class DeepClAM(
         order = order_by_size(self._assign(codes), n_clusters, weight)
         self.cluster_centers_ = self.cluster_centers_[order]
         self.labels_ = self._assign(codes)
-        sizes = np.bincount(self.labels_, minlength=n_clusters)
+        sizes = np.bincount(self.labels_, weight, minlength=n_clusters)
         self.n_clusters_ = int(np.count_nonzero(sizes))
         warn_of_clusters("DeepClAM", sizes, n_clusters)
 

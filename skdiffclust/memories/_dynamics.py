@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from skdiffclust._affinity import refuse_overflow, refuse_zero_rows
+from skdiffclust._affinity import refuse_overflow, unit_rows
 from skdiffclust._assignments import softmax
 from skdiffclust._products import product_by_sample
 from skdiffclust._validation import refuse_silent_conversion
@@ -174,7 +174,7 @@ def recall(
         moves = np.atleast_2d(~np.asarray(mask, dtype=bool))
     moves = np.broadcast_to(moves, X.shape)
     if metric == "cosine":
-        X = _on_sphere(X)
+        X = unit_rows(X)
     for _ in range(n_steps):
         X = by_blocks(
             lambda rows, free: field.step(rows, step_size, free),
@@ -282,7 +282,7 @@ class _Field:
         check_metric(metric)
         check_temperature(inverse_temperature)
         self._log_weights = np.log(check_weights(weights, len(memories)))
-        self.memories = _on_sphere(memories) if metric == "cosine" else memories
+        self.memories = unit_rows(memories) if metric == "cosine" else memories
         self._beta = float(inverse_temperature)
         self._metric = metric
 
@@ -320,7 +320,7 @@ class _Field:
     def _divergences(self, X):
         """Return d (m, k) of rows (m, d): what β multiplies, up to its sign."""
         if self._metric == "cosine":
-            return -product_by_sample(_on_sphere(X), self.memories.T)
+            return -product_by_sample(unit_rows(X), self.memories.T)
         name = "sqeuclidean" if self._metric == "euclidean" else "cityblock"
         return cdist(X, self.memories, name)
 
@@ -329,12 +329,6 @@ class _Field:
         with np.errstate(over="ignore"):
             gap = self._beta * (far - far.min(axis=1, keepdims=True))
         return self._log_weights - gap
-
-
-def _on_sphere(X):
-    """Return rows of unit length (m, d); refuse rows of length zero."""
-    refuse_zero_rows(X)
-    return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
 def _check_matrix(X, name):

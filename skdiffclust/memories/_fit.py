@@ -8,6 +8,7 @@ from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
+from skdiffclust._constraints import is_free
 from skdiffclust._kmeans import (
     FINE,
     MAX_STEPS,
@@ -33,11 +34,20 @@ _CONSTRAINED = 4  # restarts of a constrained k-means
 
 
 class Fit:
-    """Restarts of a `ClAM` on samples X (n, d), weights (n,), in training units."""
+    """Restarts of a `ClAM` on samples X (n, d) with weights (n,).
+
+    Its missing entries are completed. `labels` (n,) are those of samples in
+    constraints, -1 for the others.
+    """
 
     def __init__(self, clam, X, weight, scaling, random_state, constraints=None):
-        self._X = X
-        self._scaling = scaling
+        self.X = X
+        self.weight = weight
+        self.scaling = scaling
+        self._completion = {
+            "_completer": clam._completer,
+            "_is_empty": clam._is_empty,
+        }
         self._random_state = random_state
         self._weight = weight * (len(weight) / weight.sum())
         self._batch_size = clam.batch_size
@@ -55,7 +65,6 @@ class Fit:
         self._is_spherical = clam.metric == "cosine"
         self._converged = None
         self._constraints = constraints
-        self._gain = None
         self.start_is_kept = False
         self.labels = None
         sample = sample_rows(weight, random_state)
@@ -83,17 +92,18 @@ class Fit:
             if self._constraints is None:
                 seeds = seeds[:1]
         if self._constraints is not None:
-            Z = self._scaling.transform(self._X)
-            centers, self.labels = constrained_lloyd(
+            Z = self.scaling.transform(self.X)
+            centers, labels = constrained_lloyd(
                 Z, self._weight, seeds, self._constraints, self.dynamics.metric
             )
+            self.labels = np.where(is_free(self._constraints), -1, labels)
             self._converged = centers, log_weights
             seeds = centers[None]
         self.descent = Descent(
             seeds,
             np.tile(log_weights, (len(seeds), 1)),
             self.dynamics,
-            self._scaling,
+            self.scaling,
             learning_rate=clam.learning_rate,
             mask_probability=clam.mask_probability if self._has_masks else None,
             learn_weights=clam.weighted is True,
@@ -141,8 +151,8 @@ class Fit:
         if self.dynamics.metric == "manhattan":
             return lloyd_medians(self._Z, self._sample_weight, best)
         rows, weight = self._Z, self._sample_weight
-        if rows.shape[0] < self._X.shape[0]:
-            rows, weight = _Transformed(self._X, self._scaling), self._weight
+        if rows.shape[0] < self.X.shape[0]:
+            rows, weight = _Transformed(self.X, self.scaling), self._weight
         memories, _, _ = lloyd(
             rows,
             weight,
@@ -153,10 +163,10 @@ class Fit:
         )
         return memories[0]
 
-    def iterate(self, loop, attributes):
+    def iterate(self, loop):
         """Train until the loop ends; record the best restart of every epoch."""
-        n_batches = -(-self._X.shape[0] // self._batch_size)
-        rows = _Transformed(self._X, self._scaling)
+        n_batches = -(-self.X.shape[0] // self._batch_size)
+        rows = _Transformed(self.X, self.scaling)
         is_guarded = self._is_guarded and self._converged is not None
         n_starts = len(self.descent.memories)
         for epoch in loop:
@@ -185,50 +195,50 @@ class Fit:
             if is_guarded and self._bound < self._inertia(trained) < np.inf:
                 loop.stop("k-means")
             loop.record(
-                losses[best] * self._scaling.loss_unit,
+                losses[best] * self.scaling.loss_unit,
                 state=descent.copy_state,
-                attributes=lambda b=best: attributes(
-                    self._scaling.inverse_temperature, *self.pick(b)
-                ),
+                attributes=lambda b=best: self.fitted(b),
                 learning_rate=rate,
             )
 
-    def pick(self, restart):
-        """Return memories (k, d), user units, and log weights (k,) of a restart."""
-        descent = self.descent
-        return self._scaling.inverse_transform(
-            descent.memories[restart]
-        ), descent.log_weights[restart]
+    def fitted(self, restart):
+        """Return the fitted attributes that `predict` needs, of a restart."""
+        memories = self.descent.memories[restart]
+        return {
+            "cluster_centers_": self.scaling.inverse_transform(memories),
+            "cluster_weights_": np.exp(self.descent.log_weights[restart]),
+            "inverse_temperature_": self.scaling.inverse_temperature,
+            **self._completion,
+        }
 
-    def choose(self, state):
-        """Return the best restart of the best epoch's state, and its loss.
+    def choose(self, loop):
+        """Return the best restart of the best epoch of a loop, and its loss.
 
         Restarts that found the most clusters come first, on the samples used in
         seeding. The solution of k-means is one of them; with all defaults, training
         replaces it only if it lowers the loss and does not raise the inertia.
         """
         descent = self.descent
-        descent.memories, descent.log_weights = state
-        candidates = list(zip(*state, strict=True))
+        candidates = list(zip(*loop.best_state, strict=True))
         if self._converged is not None:
-            is_worse = self._is_guarded and self._inertia(state[0][0]) > self._bound
+            trained, _ = candidates[0]
+            is_worse = self._is_guarded and self._inertia(trained) > self._bound
             if is_worse or self._constraints is not None:
                 candidates = []
             candidates.append(self._converged)
-            descent.memories, descent.log_weights = map(
-                np.stack, zip(*candidates, strict=True)
-            )
-        counts = [0]
-        if len(candidates) > 1:
-            labels = [assign(self._Z, *each, self.dynamics) for each in candidates]
-            counts = [len(np.unique(each)) for each in labels]
+        descent.memories, descent.log_weights = map(
+            np.stack, zip(*candidates, strict=True)
+        )
+        labels = [assign(self._Z, *each, self.dynamics) for each in candidates]
+        counts = [len(np.unique(each)) for each in labels]
         losses = descent.evaluate(self._Z, self._sample_weight)
         restart = int(np.lexsort((losses, np.negative(counts)))[0])
+        before, after = loop.history["loss"][0], min(loop.history["loss"])
         if self._converged is not None:
-            last = losses[-1]
+            before, after = losses[-1], losses[restart]
             self.start_is_kept = restart == len(losses) - 1
-            self._gain = float(1.0 - losses[restart] / last) if last > 0 else 0.0
-        return restart, float(losses[restart]) * self._scaling.loss_unit
+        self.gain = float(1.0 - after / before) if before > 0 else 0.0
+        return restart, float(losses[restart]) * self.scaling.loss_unit
 
     @cached_property
     def _bound(self):
@@ -239,12 +249,6 @@ class Fit:
         """Return the weighted sum of distances to the nearest of memories (k, d)."""
         far = divergences(self._Z, memories, self.dynamics.metric)
         return float(far.min(axis=1) @ self._sample_weight)
-
-    def gain(self, losses):
-        """Return what training gained on its start, by the losses of its epochs."""
-        if self._gain is None:
-            return max(0.0, 1.0 - min(losses) / losses[0]) if losses[0] > 0 else 0.0
-        return self._gain
 
 
 class _Transformed:

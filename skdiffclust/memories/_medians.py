@@ -4,6 +4,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 _MEDIAN_STEPS = 30
+_HALF = 0.5 - 1e-9  # so that lower medians are taken in spite of rounding
 
 
 def lloyd_medians(Z, weight, centers):
@@ -39,8 +40,4 @@ def weighted_medians(Z, weight):
     if (weight == weight[0]).all():
         # NumPy's sort is faster than its partition on most processors.
         return np.sort(np.ascontiguousarray(Z.T))[:, (len(Z) - 1) // 2]
-    order = np.argsort(Z, axis=0, kind="stable")
-    reached = np.cumsum(weight[order], axis=0) >= 0.5 * weight.sum()
-    reached[-1] = True  # despite rounding of the sum
-    chosen = order[reached.argmax(axis=0), np.arange(Z.shape[1])]
-    return Z[chosen, np.arange(Z.shape[1])]
+    return np.quantile(Z, _HALF, axis=0, weights=weight, method="inverted_cdf")

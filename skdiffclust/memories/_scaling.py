@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from skdiffclust._affinity import unit_rows
 from skdiffclust.memories._medians import weighted_medians
 
 _BLOCK_ENTRIES = 2**21  # of the temporary arrays of a block of samples
@@ -37,7 +38,7 @@ class MemoryScaling:
         """Return samples (m, d) in training units, new, of the dtype and kind of X."""
         rows = X.astype(np.float64)
         if self.metric == "cosine":
-            rows = directions(rows)
+            rows = unit_rows(rows)
         if sparse.issparse(rows):  # its shift is zero
             rows.data /= self.scale
         else:
@@ -71,16 +72,6 @@ def by_blocks(function, X, *others, width=1):
 def dense(X):
     """Return X as an array; a block of sparse rows becomes one."""
     return X.toarray() if sparse.issparse(X) else X
-
-
-def directions(X):
-    """Return rows of unit length (m, d), float64, dense or CSR as X is."""
-    X = X.astype(np.float64, copy=False)
-    if sparse.issparse(X):
-        lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
-        data = X.data / np.repeat(lengths, np.diff(X.indptr))
-        return sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
-    return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
 def scaling_of(
@@ -119,16 +110,16 @@ def scaling_of(
 
 def _moments(X, sample_weight, metric):
     """Return mean (d,) and total spread of dense rows."""
-    unit = directions if metric == "cosine" else np.asarray
+    unit = unit_rows if metric == "cosine" else np.asarray
     # Exact where a feature is constant.
-    origin = unit(X[:1]).astype(np.float64)[0]
+    origin = unit(X[:1].astype(np.float64))[0]
     total = np.zeros(X.shape[1])
     for rows in blocks(*X.shape):
-        total += sample_weight[rows] @ (unit(X[rows]).astype(np.float64) - origin)
+        total += sample_weight[rows] @ (unit(X[rows].astype(np.float64)) - origin)
     mean = origin + total / sample_weight.sum()
     spread = 0.0
     for rows in blocks(*X.shape):
-        far = _deviations(unit(X[rows]), mean, metric)
+        far = _deviations(unit(X[rows].astype(np.float64)), mean, metric)
         spread += float(sample_weight[rows] @ far)
     return mean, spread / float(sample_weight.sum())
 
@@ -161,7 +152,9 @@ def _deviations(X, center, metric):
 
 def _sparse_moments(X, sample_weight, metric):
     """Return mean (d,) and total variance of CSR rows."""
-    rows = directions(X) if metric == "cosine" else X.astype(np.float64)
+    rows = X.astype(np.float64)
+    if metric == "cosine":
+        rows = unit_rows(rows)
     mean = sample_weight @ rows / sample_weight.sum()
     squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
     spread = sample_weight @ squares / sample_weight.sum() - mean @ mean

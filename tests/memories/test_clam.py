@@ -314,6 +314,33 @@ def test_weights_are_repetitions(container, global_random_seed):
     )
 
 
+def test_weights_are_repetitions_where_medians_have_ties(global_random_seed):
+    X, _ = make_blobs(
+        150, 4, centers=4, cluster_std=2.5, random_state=global_random_seed
+    )
+    for seed in range(10):
+        weight = np.random.RandomState(seed).randint(1, 4, 150)
+        repeated = np.repeat(np.arange(150), weight)
+        model = ClAM(4, metric="manhattan", random_state=0)
+        labels = model.fit(X, sample_weight=weight).labels_[repeated]
+        centers = model.cluster_centers_
+        np.testing.assert_array_equal(model.fit(X[repeated]).labels_, labels)
+        np.testing.assert_allclose(model.cluster_centers_, centers, atol=1e-9)
+
+
+@pytest.mark.parametrize("container", [np.asarray, csr_array])
+def test_directions_of_tiny_samples(container, global_random_seed):
+    # Their squares underflow.
+    X, _ = blobs(seed=global_random_seed)
+    given = {"metric": "cosine", "random_state": global_random_seed}
+    plain = ClAM(3, **given).fit(container(X))
+    X[::7] *= 1e-200
+    tiny = ClAM(3, **given).fit(container(X))
+    np.testing.assert_array_equal(tiny.labels_, plain.labels_)
+    np.testing.assert_allclose(tiny.cluster_centers_, plain.cluster_centers_)
+    np.testing.assert_allclose(tiny.recall(container(X)), plain.recall(container(X)))
+
+
 @pytest.mark.parametrize("metric", ["euclidean", "manhattan"])
 def test_far_samples_do_not_merge_the_other_clusters(metric, global_random_seed):
     X, y = blobs(300, k=20 * np.eye(3, 6), seed=global_random_seed)
@@ -327,8 +354,7 @@ def test_far_samples_do_not_merge_the_other_clusters(metric, global_random_seed)
         alone.inverse_temperature_, rel=0.4
     )
     weight = np.r_[np.ones(300), 3]
-    with pytest.warns(ConvergenceWarning, match="very small"):
-        weighted = ClAM(4, **given).fit(rows[:301], sample_weight=weight)
+    weighted = ClAM(4, **given).fit(rows[:301], sample_weight=weight)
     assert weighted.inverse_temperature_ == pytest.approx(model.inverse_temperature_)
     first = ClAM(4, **given).partial_fit(rows)
     assert first.inverse_temperature_ == model.inverse_temperature_
@@ -764,5 +790,14 @@ def test_an_outlier_that_is_a_cluster_is_said(n_samples, global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     X = rng.normal(size=(n_samples, 2)) + 10 * (np.arange(n_samples) % 2)[:, None]
     X[0] = 1e3
-    with pytest.warns(ConvergenceWarning, match="1 of 3 clusters of ClAM .*very small"):
-        ClAM(3, random_state=global_random_seed).fit(X)
+    model = ClAM(3, random_state=global_random_seed)
+    warns = pytest.warns(ConvergenceWarning, match="1 of 3 clusters of ClAM .* small")
+    with warns:
+        model.fit(X)
+    # It would be several of that weight, and others of no weight are not there.
+    weight = np.ones(n_samples)
+    weight[0] = 5
+    model.fit(X, sample_weight=weight)
+    weight[:2] = 1, 0
+    with warns:
+        model.fit(np.vstack([X[:1], X]), sample_weight=np.append(0, weight))
