@@ -27,8 +27,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import breadth_first_order
 
 from skdiffclust.forests._trees._compilation_threshold import compiled_above_small
 
@@ -49,6 +47,8 @@ _ABOVE_SIDES = 2.5
 _ABOVE_BEST = 2.0
 _SPARSER = 3.0
 _LEAST_FACTOR = 1.25
+# Edges that are scored at once.
+_AT_ONCE = 2**13
 
 
 def cut(tree, n_cuts, *, sizes=None, weights=None, min_size=1, smallest=1):
@@ -100,14 +100,14 @@ def cut(tree, n_cuts, *, sizes=None, weights=None, min_size=1, smallest=1):
         edges,
         np.append(lengths, -np.inf)[edges],
         np.append(_logarithms(tree, weights), np.nan)[edges],
-        _in_order(sizes, preorder),
-        _in_order(weights, preorder),
     )
+    below = counts if sizes is None else _sums_below(sizes[preorder], counts)
+    weights = counts if weights is None else _sums_below(weights[preorder], counts)
     waiting = []
     largest = []
     done = set()
     exhausted = []
-    pending = [_Part(np.arange(n_samples), counts, np.inf)]
+    pending = [_Part(np.arange(n_samples), counts, below, weights, np.inf)]
     positions = []
     scores = []
     while len(positions) < n_cuts:
@@ -137,17 +137,14 @@ def cut(tree, n_cuts, *, sizes=None, weights=None, min_size=1, smallest=1):
 
 
 class _Values(NamedTuple):
-    """What is known of the edge above each sample in preorder, and of the sample, (n,).
+    """What is known of the edge above each sample in preorder, (n,).
 
-    The edge, its length, -inf where it may not be cut, the logarithm of its length, and
-    the size and the weight of the sample.
+    The edge, its length, -inf where it may not be cut, and the logarithm of its length.
     """
 
     edges: np.ndarray
     lengths: np.ndarray
     logs: np.ndarray
-    sizes: np.ndarray
-    weights: np.ndarray
 
 
 def _logarithms(tree, weights):
@@ -164,13 +161,15 @@ def _logarithms(tree, weights):
 class _Part(NamedTuple):
     """A tree of the forest, its samples in preorder.
 
-    samples (m,) are positions in the preorder of the whole tree, counts (m,) the
-    numbers of samples below each, itself included, and `rank` is that of the cut which
-    made it.
+    samples (m,) are positions in the preorder of the whole tree. Counts, sizes and
+    weights (m,) are those of all samples below each, itself included, and `rank` is
+    that of the cut which made the part.
     """
 
     samples: np.ndarray
     counts: np.ndarray
+    sizes: np.ndarray
+    weights: np.ndarray
     rank: float
 
 
@@ -189,72 +188,103 @@ class _BestCut(NamedTuple):
 
 def _best_cut(part, values, min_size, power):
     """Return the best cut of a part, or None where nothing may be cut."""
-    samples, counts, _ = part
-    edges = values.edges[samples]
-    lengths = values.lengths[samples]
-    lengths[0] = -np.inf  # of the edge that leads out of the part
-    places = np.arange(len(samples))
+    score = -np.inf
+    places = []
+    for block in _blocks(part):
+        scores = _scores(part, values, block, min_size, power)
+        highest = scores.max()
+        if highest > score:
+            score = highest
+            places = []
+        if highest == score > -np.inf:
+            places.append(block.start + np.flatnonzero(scores == score))
+    if not places:
+        return None
+    place = _longest(np.concatenate(places), part, values)
+    rank = score
+    if power and 0 < score < np.inf:
+        small = _small_clusters(part, values, place, min_size)
+        if len(small):
+            place = _longest(small, part, values)
+        if part.rank < np.inf:
+            if len(small) or _is_clear(part, values, place):
+                rank = part.rank
+    edge = values.edges[part.samples[place]]
+    return _BestCut(-rank, int(edge), float(score), int(place), part)
+
+
+def _blocks(part):
+    """Return slices of a part, in which intermediate results stay in fast memory."""
+    return [slice(k, k + _AT_ONCE) for k in range(0, len(part.samples), _AT_ONCE)]
+
+
+def _scores(part, values, block, min_size, power):
+    """Return the scores of the edges of a block of a part, -inf if not to be cut."""
+    lengths = values.lengths[part.samples[block]]
     if min_size > 1:
-        weights = _running_sums(values.weights[samples])
-        smaller = np.minimum(*_sides(weights, counts, places))
+        smaller = np.minimum(*_sides(part.weights, block))
         lengths[(smaller < min_size) & (lengths < np.inf)] = -np.inf
-    sums = _running_sums(values.sizes[samples])
-    one, other = _sides(sums, counts, places)
+    one, other = _sides(part.sizes, block)
     with np.errstate(invalid="ignore", divide="ignore"):
         scores = lengths * (one * other / (one + other)) ** power
     scores[np.minimum(one, other) <= 0] = -np.inf
     scores[lengths == np.inf] = np.inf
-    score = scores.max()
-    if score == -np.inf:
-        return None
-    place = _longest(np.flatnonzero(scores == score), edges)
-    rank = score
-    if power and 0 < score < np.inf:
-        logs = values.logs[samples]
-        logs[0] = np.nan  # of the edge that leads out of the part
-        small = _small_clusters(counts, sums, place, lengths > -np.inf, logs)
-        if len(small):
-            place = _longest(small, edges)
-        if part.rank < np.inf:
-            if len(small) or _is_clear(counts, sums, place, logs):
-                rank = part.rank
-    return _BestCut(-rank, int(edges[place]), float(score), int(place), part)
+    if not block.start:
+        scores[0] = -np.inf  # of the edge that leads out of the part
+    return scores
 
 
-def _running_sums(values):
-    """Return the sums (m + 1,) of the first values (m,), from that of none on."""
-    return np.append(0.0, np.cumsum(values))
+def _sums_below(values, counts):
+    """Return the sums of values (n,) below each sample, in preorder."""
+    sums = np.append(0.0, np.cumsum(values))
+    return sums[np.arange(len(counts)) + counts] - sums[:-1]
 
 
-def _longest(places, edges):
+def _longest(places, part, values):
     """Return that of the places at which the edge is the first in cut order."""
-    return places[np.argmin(edges[places])]
+    return places[np.argmin(values.edges[part.samples[places]])]
 
 
-def _small_clusters(counts, sums, place, may_cut, logs):
+def _logs(part, values):
+    """Return the logarithms of the lengths of the edges of a part (m,)."""
+    logs = values.logs[part.samples]
+    logs[0] = np.nan  # of the edge that leads out of the part
+    return logs
+
+
+def _small_clusters(part, values, place, min_size):
     """Return the places of edges that lead to small clusters and are longer by far.
 
-    The edge at `place` has the largest score. `counts`, `may_cut` and `logs` (m,) are
-    those of a part, `sums` (m + 1,) the running sums of its sizes. Edges of length
-    zero, which are those between repeated samples, are left out of all means.
+    The edge at `place` has the largest score. Edges of length zero, which are those
+    between repeated samples, are left out of all means.
     """
-    most = _SMALL_PART * sums[-1]
+    most = _SMALL_PART * part.sizes[0]
     if most < LEAST_CLUSTER:
         return np.empty(0, dtype=np.int64)
-    excess = logs - logs[place]
-    start = np.flatnonzero(may_cut & (excess > np.log(_LEAST_FACTOR)))
-    smaller = np.minimum(*_sides(sums, counts, start))
-    start = start[(smaller >= LEAST_CLUSTER) & (smaller <= most)]
+    best = values.logs[part.samples[place]]
+    starts = []
+    for block in _blocks(part):
+        excess = values.logs[part.samples[block]] - best
+        smaller = np.minimum(*_sides(part.sizes, block))
+        longer = excess > np.log(_LEAST_FACTOR)
+        longer &= (smaller >= LEAST_CLUSTER) & (smaller <= most)
+        starts.append(block.start + np.flatnonzero(longer))
+    start = np.concatenate(starts)
+    may_cut = (start > 0) & (values.lengths[part.samples[start]] > -np.inf)
+    if min_size > 1:
+        may_cut &= np.minimum(*_sides(part.weights, start)) >= min_size
+    start = start[may_cut]
     if not len(start):
         return start
+    logs = _logs(part, values)
     is_missing = np.isnan(logs)
     spread = logs[~is_missing].std()
-    start = start[excess[start] >= _ABOVE_BEST * spread]
+    start = start[logs[start] - best >= _ABOVE_BEST * spread]
     if not len(start):
         return start
-    one, other = _sides(sums, counts, start)
-    stop = start + counts[start]
-    totals = _running_sums(np.where(is_missing, 0.0, logs))
+    one, other = _sides(part.sizes, start)
+    stop = start + part.counts[start]
+    totals = np.append(0.0, np.cumsum(np.where(is_missing, 0.0, logs)))
     missing = np.flatnonzero(is_missing)
     n_below = stop - start - 1
     n_below -= np.searchsorted(missing, stop) - np.searchsorted(missing, start)
@@ -270,18 +300,18 @@ def _small_clusters(counts, sums, place, may_cut, logs):
     return start[has_both & is_clear & (sparser <= _SPARSER * spread)]
 
 
-def _is_clear(counts, sums, place, logs):
+def _is_clear(part, values, place):
     """Whether the edge at `place` is longer by far than those on both sides of it.
 
     Fewer than `_LEAST_CLEAR` samples may be a group of outliers, so they must not be
-    much sparser than the others. `counts` and `logs` are those of a part, `sums` the
-    running sums of its sizes.
+    much sparser than the others.
     """
-    smaller = min(_sides(sums, counts, place))
+    smaller = min(_sides(part.sizes, place))
     if smaller < LEAST_CLUSTER:
         return False
-    stop = place + counts[place]
-    sides = logs[place + 1 : stop], np.concatenate([logs[:place], logs[stop:]])
+    logs = _logs(part, values)
+    stop = place + part.counts[place]
+    sides = logs[place + 1 : stop], np.append(logs[:place], logs[stop:])
     sides = [side[~np.isnan(side)] for side in sides]
     # Of two sides with equally many edges, the sparser one counts as the smaller.
     sides.sort(key=lambda side: (len(side), -side.sum()))
@@ -297,10 +327,9 @@ def _is_clear(counts, sums, place, logs):
     return (logs[place] - means >= least).all()
 
 
-def _sides(sums, counts, places):
+def _sides(below, places):
     """Return the sums below edges at some places of a part, and of the other side."""
-    below = sums[places + counts[places]] - sums[places]
-    return below, sums[-1] - below
+    return below[places], below[0] - below[places]
 
 
 def _divide(division):
@@ -309,18 +338,16 @@ def _divide(division):
     place = division.place
     rank = -division.negative_rank
     stop = place + part.counts[place]
-    below = _Part(part.samples[place:stop], part.counts[place:stop], rank)
-    counts = part.counts.copy()
-    ancestors = np.flatnonzero(np.arange(place) + counts[:place] > place)
-    counts[ancestors] -= stop - place
-    above = _Part(
-        np.concatenate([part.samples[:place], part.samples[stop:]]),
-        np.concatenate([counts[:place], counts[stop:]]),
-        rank,
-    )
-    return above, below
+    ancestors = np.flatnonzero(np.arange(place) + part.counts[:place] > place)
+    # Copies, so that a small part does not keep the arrays of a large one.
+    below = [values[place:stop].copy() for values in part[:-1]]
+    above = [np.concatenate([values[:place], values[stop:]]) for values in part[:-1]]
+    for values, lost in zip(above[1:], below[1:], strict=True):
+        values[ancestors] -= lost[0]
+    return _Part(*above, rank), _Part(*below, rank)
 
 
+@compiled_above_small
 def rooted(edges):
     """Root the tree of edges (n - 1, 2) at sample 0.
 
@@ -329,45 +356,38 @@ def rooted(edges):
     each sample, the one at the longest edge comes first.
     """
     n_samples = len(edges) + 1
-    ones = np.ones(len(edges), dtype=np.int8)
-    graph = csr_array((ones, edges.T), shape=(n_samples, n_samples))
-    order, parents = breadth_first_order(graph, 0, directed=False)
-    first, second = edges.T
-    lower = np.where(parents[first] == second, first, second)
-    places, below = _places_in_preorder(order, parents, lower)
-    edge = np.full(n_samples, -1)
-    edge[places[lower]] = np.arange(len(edges))
-    preorder = np.empty(n_samples, dtype=np.int64)
-    preorder[places] = np.arange(n_samples)
-    return preorder, below[preorder], edge
-
-
-@compiled_above_small
-def _places_in_preorder(order, parents, lower):
-    """Return the place (n,) of each sample in preorder, and how many it has below.
-
-    `order` and `parents` (n,) are those of a search from the root, `lower` (n - 1,) the
-    lower ends of edges in the order in which they leave a sample.
-    """
-    n_samples = len(order)
-    below = np.ones(n_samples, dtype=np.int64)
-    for at in range(n_samples - 1, 0, -1):
-        below[parents[order[at]]] += below[order[at]]
+    # Edge e has the ends 2 e and 2 e + 1. Those at a sample form a list, of which the
+    # one of the shortest edge comes first.
+    first = np.full(n_samples, -1)
+    following = np.empty(2 * n_samples, dtype=np.int64)
+    for end in range(2 * n_samples - 2):
+        i = edges[end >> 1, end & 1]
+        following[end] = first[i]
+        first[i] = end
+    preorder = np.zeros(n_samples, dtype=np.int64)
+    edges_above = np.full(n_samples, -1)
     places = np.zeros(n_samples, dtype=np.int64)
-    following = np.ones(n_samples, dtype=np.int64)
-    for i in lower:
-        places[i] = following[parents[i]]
-        following[parents[i]] += below[i]
-    for at in range(1, n_samples):
-        places[order[at]] += places[parents[order[at]]]
-    return places, below
-
-
-def _in_order(values, order):
-    """Return values (n,) in another order, as float64; None is all ones."""
-    if values is None:
-        return np.ones(len(order))
-    return np.asarray(values, dtype=np.float64)[order]
+    waiting = np.empty(n_samples, dtype=np.int64)
+    n_waiting = 0
+    for place in range(n_samples):
+        if place:
+            n_waiting -= 1
+            above = waiting[n_waiting] >> 1
+            preorder[place] = edges[above, ~waiting[n_waiting] & 1]
+            edges_above[place] = above
+        i = preorder[place]
+        places[i] = place
+        end = first[i]
+        while end >= 0:
+            if end >> 1 != edges_above[place]:
+                waiting[n_waiting] = end
+                n_waiting += 1
+            end = following[end]
+    counts = np.ones(n_samples, dtype=np.int64)
+    for place in range(n_samples - 1, 0, -1):
+        e = edges_above[place]
+        counts[places[edges[e, 0] + edges[e, 1] - preorder[place]]] += counts[place]
+    return preorder, counts, edges_above
 
 
 def mask(positions, tree):
