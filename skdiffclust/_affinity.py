@@ -453,7 +453,7 @@ def _check_sparse(D, name):
         directed = sp.csr_array((values, ends), shape=directed.shape)
     values = directed.data
     refuse_nonfinite(values, name)
-    graph, difference = _symmetrised(directed)
+    graph, difference = symmetrised(directed)
     largest = np.abs(values).max(initial=0.0)
     _warn_asymmetric(difference, largest, name)
     return graph
@@ -479,20 +479,12 @@ def _warn_asymmetric(difference, largest, name):
         )
 
 
-def symmetric_union(rows, columns, values, n):
-    """Return (symmetric csr_array (n, n), largest mirror difference) of edges (m,).
+def symmetrised(directed):
+    """Return a symmetric csr_array and its largest mirror difference.
 
-    Each directed edge occurs at most once; an edge found in one direction only is
+    `directed` (n, n) is a canonical csr_array. An edge found in one direction only is
     taken as it is, and its difference is its absolute value.
     """
-    ends = rows.astype(np.int64), columns.astype(np.int64)
-    directed = sp.coo_array((values, ends), shape=(n, n)).tocsr()
-    directed.sort_indices()
-    return _symmetrised(directed)
-
-
-def _symmetrised(directed):
-    """Return what `symmetric_union` does, of a canonical csr_array (n, n)."""
     mirrored = directed.T.tocsr()
     if np.array_equal(directed.indptr, mirrored.indptr) and np.array_equal(
         directed.indices, mirrored.indices

@@ -1,6 +1,9 @@
-"""Index mini-batches from a RandomState."""
+"""Mini-batches, and subsamples of a bounded size."""
 
 import numpy as np
+from sklearn.utils import gen_batches, resample
+
+from skdiffclust._compat import num_samples
 
 
 def mini_batches(n_samples, batch_size, random_state):
@@ -32,9 +35,13 @@ def mini_batches(n_samples, batch_size, random_state):
     [3, 4]
     """
     order = random_state.permutation(n_samples).astype(np.int64, copy=False)
-    # No batch starts at sample n - 1, which therefore joins the batch before it. With
-    # batch_size=1 nothing is merged.
-    last_start = n_samples if batch_size == 1 else max(n_samples - 1, 1)
-    starts = [*range(0, last_start, batch_size), n_samples]
-    for start, stop in zip(starts[:-1], starts[1:], strict=True):
-        yield order[start:stop]
+    least = min(batch_size, 2)
+    for rows in gen_batches(n_samples, batch_size, min_batch_size=least):
+        yield order[rows]
+
+
+def at_most(X, max_samples):
+    """Return X, or `max_samples` of its samples, which are always the same."""
+    if num_samples(X) <= max_samples:
+        return X
+    return resample(X, replace=False, n_samples=max_samples, random_state=0)

@@ -42,6 +42,7 @@ from pathlib import Path
 
 import numpy as np
 
+from skdiffclust._compat import validate_parameter_constraints
 from skdiffclust._warnings import warn
 
 _FORMAT = 5
@@ -65,16 +66,9 @@ def check_checkpoint(name, checkpoint, resume):
     checkpoint : path-like or None
     resume : bool
     """
-    if not isinstance(checkpoint, str | os.PathLike | None):
-        raise ValueError(
-            f"The 'checkpoint' parameter of {name} must be the path of a folder or "
-            f"None. Got {checkpoint!r} instead. Pass a path."
-        )
-    if not isinstance(resume, bool | np.bool_):
-        raise ValueError(
-            f"The 'resume' parameter of {name} must be a boolean. Got {resume!r} "
-            "instead. Pass True or False."
-        )
+    allowed = {"checkpoint": [str, os.PathLike, None], "resume": ["boolean"]}
+    given = {"checkpoint": checkpoint, "resume": resume}
+    validate_parameter_constraints(allowed, given, caller_name=name)
     if resume and checkpoint is None:
         raise ValueError(
             f"The 'checkpoint' parameter of {name} must be a folder with resume=True. "
@@ -183,21 +177,18 @@ class Checkpoint:
 
         ValueError for anything but a checkpoint and an empty folder.
         """
-        problem = None
-        names = []
-        if os.path.lexists(self.folder) and not self.folder.is_dir():
-            problem = "a file"
-        else:
-            self.folder.mkdir(exist_ok=True)
-            names = [path.name for path in self.folder.iterdir() if path.name[0] != "."]
-            others = [name for name in names if not _OURS.fullmatch(name)]
-            if others:
-                problem = f"one with {min(others)!r} in it"
-        if problem:
+        if not os.path.lexists(self.folder):
+            self.folder.mkdir()
+        is_folder = self.folder.is_dir()
+        paths = self.folder.iterdir() if is_folder else []
+        names = [path.name for path in paths if path.name[0] != "."]
+        others = [name for name in names if not _OURS.fullmatch(name)]
+        if others or not is_folder:
+            what = f"one with {min(others)!r} in it" if others else "a file"
             raise ValueError(
                 f"The checkpoint {str(self.folder)!r} must be an empty folder, the "
                 "path of one to create, or a checkpoint of skdiffclust. Got "
-                f"{problem} instead. Choose another name."
+                f"{what} instead. Choose another name."
             )
         return names
 

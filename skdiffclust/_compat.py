@@ -13,6 +13,7 @@ from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._openmp_helpers import (
     _openmp_effective_n_threads as effective_n_threads,
 )
+from sklearn.utils._optional_dependencies import check_pandas_support
 from sklearn.utils._param_validation import (
     HasMethods,
     StrOptions,
@@ -34,6 +35,7 @@ __all__ = [
     "PAIRWISE_METRICS",
     "StrOptions",
     "check_feature_names_in",
+    "check_pandas_support",
     "check_sample_weight",
     "effective_n_threads",
     "fit_context",

@@ -240,12 +240,11 @@ def metadata_of(constraints, rows):
 
 
 def restrict(constraints, rows):
-    """Return the Constraints of some samples (m,)."""
-    groups, pairs = number_groups(constraints.groups[rows], constraints.cannot)
-    classes = constraints.classes[rows]
-    known = classes >= 0
-    classes[known] = number_by_first_row(classes[known])
-    return Constraints(groups, classes, np.unique(pairs, axis=0))
+    """Return the Constraints of some samples (m,).
+
+    `constraints` may have pairs in any order, more than once, or implied by classes.
+    """
+    return as_constraints(len(rows), **metadata_of(constraints, rows))
 
 
 def is_free(constraints):
@@ -524,18 +523,6 @@ def number_by_first_row(values):
     """Return ids (n,) from 0 up, equal where values (n,) are, in order of first row."""
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse]
-
-
-def number_groups(groups, pairs):
-    """Number groups (n,) by first row; return them, and the pairs (p, 2) of such.
-
-    Pairs of groups that none of the samples is in are left out.
-    """
-    order = np.argsort(groups)
-    pairs = pairs[np.isin(pairs, groups).all(axis=1)]
-    numbers = number_by_first_row(groups)
-    rows = order[np.searchsorted(groups, pairs, sorter=order)]
-    return numbers, np.sort(numbers[rows], axis=1)
 
 
 def _refuse_joined(pairs, component):

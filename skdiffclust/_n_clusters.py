@@ -315,7 +315,8 @@ class _Clusters:
         is computed without the sample: in many dimensions, each sample attracts it.
         """
         middle = (self.centers[one] + self.centers[other]) / 2
-        projected = []
+        line = []
+        weights = []
         for own, sign in (one, 1.0), (other, -1.0):
             rows = np.flatnonzero(self.labels == own)
             if len(rows) < _LEAST_SIZE:
@@ -324,10 +325,9 @@ class _Clusters:
             center = self.centers[own] - middle
             share = weight[rows] / (self.sizes[own] - weight[rows])
             lost = np.einsum("ij,ij->i", points, points - center) * share
-            projected.append(points @ (2 * sign * center) - sign * lost)
-        rows = [np.flatnonzero(self.labels == own) for own in (one, other)]
-        line = np.concatenate(projected)[None]
-        return float(bimodality(line, weight[np.concatenate(rows)])[0])
+            line.append(points @ (2 * sign * center) - sign * lost)
+            weights.append(weight[rows])
+        return float(bimodality(np.hstack(line)[None], np.hstack(weights))[0])
 
     def score(self, X, weight):
         """Return the weighted mean of 1 - d1 / d2 over samples X (n, d)."""

@@ -5,9 +5,12 @@ measured by differences, so that ties are resolved by index and a result depends
 sample only.
 """
 
+from functools import partial
+
 import numpy as np
 import scipy.sparse as sp
 from scipy.spatial import cKDTree
+from sklearn.utils.extmath import safe_sparse_dot
 
 from skdiffclust._affinity import (
     EUCLIDEAN_FORMS,
@@ -16,7 +19,7 @@ from skdiffclust._affinity import (
     column_means,
     fitted_metric_params,
     refuse_overflow,
-    symmetric_union,
+    symmetrised,
     unit_rows,
 )
 from skdiffclust._duplicates import first_duplicates
@@ -50,7 +53,7 @@ class SparseSquares:
         for start in range(0, X.shape[0], _NORMED_ROWS):
             rows = slice(start, start + _NORMED_ROWS)
             # Computed like the products with others, so that their bits agree.
-            self.squares[rows] = (X[rows] @ X[rows].T).diagonal()
+            self.squares[rows] = _products(X[rows], X[rows].T).diagonal()
         if not self.squares.max(initial=0.0) < _LARGEST:
             raise ValueError(
                 "The samples of X must have squared distances that fit float64. Got "
@@ -60,12 +63,12 @@ class SparseSquares:
 
     def to(self, other, rows=slice(None)):
         """Return squared distances (n, m) of own rows to those of `SparseSquares`."""
-        products = self.points[rows] @ other.columns
+        products = _products(self.points[rows], other.columns)
         return _less(products, self.squares[rows], other.squares)
 
     def between(self, rows, others):
         """Return squared distances (len(rows), len(others)) between own samples."""
-        products = self.points[rows] @ self.points[others].T.tocsr()
+        products = _products(self.points[rows], self.points[others].T)
         return _less(products, self.squares[rows], self.squares[others])
 
     def row(self, i, others):
@@ -77,12 +80,15 @@ class SparseSquares:
         return np.maximum(squares, 0.0)[others]
 
 
+# Of sparse samples, at once dense.
+_products = partial(safe_sparse_dot, dense_output=True)
+
+
 def _less(products, squares, others):
-    """Return |x|² + |y|² - 2xy, not below zero, of products (n, m)."""
-    distances = products.toarray()
-    distances *= -2.0
-    distances += squares[:, None] + others
-    return np.maximum(distances, 0.0, out=distances)
+    """Return |x|² + |y|² - 2xy, not below zero, in place of products (n, m)."""
+    products *= -2.0
+    products += squares[:, None] + others
+    return np.maximum(products, 0.0, out=products)
 
 
 def nearest_sample(X_train, X, *, metric="euclidean"):
@@ -143,8 +149,10 @@ def neighbors_graph(X, n_neighbors):
     n = X.shape[0]
     nearest, distances = k_nearest(X, X, n_neighbors + 1)
     others = are_others(nearest, np.arange(n))
-    rows = np.repeat(np.arange(n), n_neighbors)
-    return symmetric_union(rows, nearest[others], distances[others], n)[0]
+    starts = n_neighbors * np.arange(n + 1)
+    directed = sp.csr_array((distances[others], nearest[others], starts), (n, n))
+    directed.sort_indices()
+    return symmetrised(directed)[0]
 
 
 def are_others(nearest, rows):

@@ -362,39 +362,27 @@ def train_module(
     checkpoint : LoopCheckpoint or None, default=None
         Checkpoint that the loop continues from and writes after each epoch.
 
-    Returns
-    -------
-    int
-        The batch size at the end.
-
     Raises
     ------
     torch.cuda.OutOfMemoryError
         When halving twice was not enough, with advice.
     """
-    whole = batch_size
     parts = Parts("batch_size")
     trained = ModuleState(module, optimizer, parts)
-    if checkpoint is not None and checkpoint.load(loop, trained):
-        batch_size = max(whole // parts.n_parts, 1)
+    if checkpoint is not None:
+        checkpoint.load(loop, trained)
 
     def run_epoch(n_parts):
-        nonlocal batch_size
-        batch_size = max(whole // n_parts, 1)
-        return call_with(
-            _alone,
-            lambda: _epoch(module, batches(batch_size), loss_of, optimizer),
-        )
+        epoch = batches(max(batch_size // n_parts, 1))
+        return call_with(_alone, _epoch, module, epoch, loss_of, optimizer)
 
+    release = functools.partial(optimizer.zero_grad, set_to_none=True)
     for _ in loop:
-        mean_loss = parts.run(
-            run_epoch, whole, release=lambda: optimizer.zero_grad(set_to_none=True)
-        )
+        mean_loss = parts.run(run_epoch, batch_size, release=release)
         module.eval()
         close(loop, mean_loss)
         if checkpoint is not None:
             checkpoint.save(loop, trained)
-    return batch_size
 
 
 def _epoch(module, batches, loss_of, optimizer):

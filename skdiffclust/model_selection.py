@@ -19,7 +19,13 @@ from sklearn.metrics import (
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_array, check_random_state
 
-from skdiffclust._compat import Interval, num_samples, safe_indexing, validate_params
+from skdiffclust._compat import (
+    Interval,
+    check_pandas_support,
+    num_samples,
+    safe_indexing,
+    validate_params,
+)
 
 __all__ = ["ClustererComparison", "compare_clusterers"]
 
@@ -159,13 +165,7 @@ class ClustererComparison:
         ImportError
             If pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError(
-                "ClustererComparison.to_frame needs pandas, which is not installed: "
-                "run 'pip install pandas'."
-            ) from error
+        pd = check_pandas_support("ClustererComparison.to_frame")
         p_values = self.p_values
         rows = {}
         for name in self.names:

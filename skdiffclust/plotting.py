@@ -2,9 +2,10 @@
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils import check_array, resample
+from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
+from skdiffclust._batches import at_most
 from skdiffclust._drawing import axes_of
 from skdiffclust.gemini._display import SelectionProbabilityDisplay, SparsePathDisplay
 
@@ -224,7 +225,7 @@ class ConnectivityDisplay:
         display : ConnectivityDisplay
             Object that stores the plotted data and artists.
         """
-        X = _at_most(X, max_samples)
+        X = at_most(X, max_samples)
         labels = np.asarray(estimator.predict(X))
         if hasattr(estimator, "predict_proba"):
             proba = np.asarray(estimator.predict_proba(X))
@@ -257,7 +258,7 @@ class ConnectivityDisplay:
             fractions of the clusterings in which two samples share a cluster.
         """
         labels = check_array(np.atleast_2d(np.asarray(labels)), dtype=None)
-        labels = _at_most(labels.T, max_samples).T
+        labels = at_most(labels.T, max_samples).T
         connectivity = np.zeros((labels.shape[1],) * 2)
         for one in labels:
             connectivity += one[:, None] == one
@@ -646,7 +647,7 @@ class ClustererComparisonDisplay:
         left, right = upper.subplots(1, 2)
         self._draw_agreement(left, names)
         self._draw_stability(right, names)
-        shown = _at_most(np.arange(n_samples), max_samples)
+        shown = at_most(np.arange(n_samples), max_samples)
         style = {"s": 8, "linewidths": 0} | (point_kw or {})
         self.points_ = {}
         for name, ax in zip(
@@ -720,20 +721,7 @@ def _check_positions(positions, n_samples, owner="SpanningForestDisplay"):
     return positions
 
 
-def _at_most(rows, max_samples):
-    """Return at most max_samples of the samples, drawn by a fixed seed."""
-    n_samples = rows.shape[0] if hasattr(rows, "shape") else len(rows)
-    if n_samples <= max_samples:
-        return rows
-    return resample(rows, replace=False, n_samples=max_samples, random_state=0)
-
-
 def _label_colours(labels):
-    """Return a colour (n, 4) for each label, "C0" for 0 and so on; grey if negative."""
-    from matplotlib.colors import to_rgba_array
-
+    """Return a colour for each label, "C0" for 0 and so on; grey if negative."""
     labels = np.asarray(labels, dtype=np.int64)
-    shades = [f"C{i}" for i in range(max(labels.max(initial=0) + 1, 1))]
-    colours = to_rgba_array(shades)[labels]
-    colours[labels < 0] = (0.7, 0.7, 0.7, 1.0)
-    return colours
+    return ["0.7" if label < 0 else f"C{label}" for label in labels]

@@ -21,7 +21,7 @@ from torch import nn
 
 from skdiffclust._batches import mini_batches
 from skdiffclust._encoder import Encoder
-from skdiffclust._kmeans import means_of, nearest_center
+from skdiffclust._kmeans import means_of, squared_distances
 from skdiffclust._torch import (
     encoder_module,
     load_module_state,
@@ -163,7 +163,9 @@ class DeepTraining:
             # not towards their memory: in the end memories can be so near each other
             # that several attract the same samples.
             codes = self._codes()
-            self._put_memories(codes, nearest_center(codes, self.model.memories)[0])
+            self._put_memories(
+                codes, squared_distances(codes, self.model.memories).argmin(axis=1)
+            )
 
     @property
     def _stage(self):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from skdiffclust._batches import mini_batches
-from skdiffclust._kmeans import nearest_center, on_sphere
+from skdiffclust._kmeans import on_sphere, squared_distances
 from skdiffclust._optimisers import Adam
 from skdiffclust.memories._scaling import dense
 from skdiffclust.memories._training import completion_with_gradient
@@ -167,7 +167,7 @@ class Descent:
         """
         for restart in np.flatnonzero((attracted == 0).any(axis=1)):
             empty = np.flatnonzero(attracted[restart] == 0)
-            _, distances = nearest_center(Z, self.memories[restart])
+            distances = squared_distances(Z, self.memories[restart]).min(axis=1)
             distances = np.where(weight > 0, distances, -1.0)
             worst = np.argsort(-distances, kind="stable")[: len(empty)]
             self.memories[restart, empty[: len(worst)]] = dense(Z[worst])

@@ -12,6 +12,7 @@ from sklearn.metrics import (
 )
 from sklearn.utils import check_array, check_random_state, get_tags, resample
 
+from skdiffclust._batches import at_most
 from skdiffclust._compat import Interval, validate_params
 
 _AT_LEAST_TWO = {"max_samples": [Interval(Integral, 2, None, closed="left")]}
@@ -321,18 +322,14 @@ def _last_step(estimator, X, max_samples, caller):
     """
     from sklearn.pipeline import Pipeline
 
-    rows = X
-    n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
-    if n_samples > max_samples:
-        rows = resample(X, replace=False, n_samples=max_samples, random_state=0)
+    rows = at_most(X, max_samples)
     while isinstance(estimator, Pipeline) or hasattr(estimator, "best_estimator_"):
         if not isinstance(estimator, Pipeline):
             estimator = estimator.best_estimator_
             continue
-        for _, step in estimator.steps[:-1]:
-            if step is not None and step != "passthrough":
-                rows = step.transform(rows)
-        estimator = estimator.steps[-1][1]
+        if len(estimator) > 1:
+            rows = estimator[:-1].transform(rows)
+        estimator = estimator[-1]
     if not hasattr(estimator, "predict"):
         raise TypeError(
             f"{caller} needs an estimator with a 'predict' method, to label samples "

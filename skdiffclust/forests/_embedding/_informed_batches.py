@@ -4,8 +4,6 @@ import numpy as np
 
 from skdiffclust._constraints import (
     Constraints,
-    number_by_first_row,
-    number_groups,
     restrict,
 )
 from skdiffclust.forests._constrained._problem import constrained_problem
@@ -126,7 +124,8 @@ def joined(constraints, pairs):
     separated[tuple(constraints.cannot.T)] = True
     separated |= separated.T
     for one, other in pairs:
-        (kept, lost) = groups[[one, other]]
+        # The largest number stays in use.
+        (lost, kept) = np.sort(groups[[one, other]])
         known = {int(classes[one]), int(classes[other])} - {-1}
         if kept == lost or separated[kept, lost] or len(known) > 1:
             continue
@@ -134,18 +133,8 @@ def joined(constraints, pairs):
         classes[groups == kept] = known.pop() if known else -1
         separated[kept] |= separated[lost]
         separated[:, kept] |= separated[:, lost]
-    groups, both = number_groups(groups, np.argwhere(separated))
-    known = classes >= 0
-    classes[known] = number_by_first_row(classes[known])
-    return Constraints(groups, classes, _not_implied(both, groups, classes))
-
-
-def _not_implied(pairs, groups, classes):
-    """Return the distinct pairs (m, 2) of groups that classes (n,) do not separate."""
-    class_of_group = np.full(groups.max() + 1, -1, dtype=np.int64)
-    class_of_group[groups] = classes
-    implied = (class_of_group[pairs] >= 0).all(axis=1)
-    return np.unique(pairs[~implied], axis=0).reshape(-1, 2)
+    all_rows = np.arange(len(groups))
+    return restrict(Constraints(groups, classes, np.argwhere(separated)), all_rows)
 
 
 def feasible_number(constraints, n_clusters):
