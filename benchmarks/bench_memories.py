@@ -28,7 +28,6 @@ import copy
 import importlib
 import itertools
 import sys
-import time
 import warnings
 
 import numpy as np
@@ -54,24 +53,19 @@ from torch import nn
 from skdiffclust import AssociativeImputer, ClAM, DeepClAM
 
 
-def time_of(work):
-    """Return the processor time of a call without arguments."""
-    return seconds(work)[0]
-
-
 def large():
     """Compare the time and inertia of fits of large sets with those of k-means."""
     blobs, _ = make_blobs(200_000, 64, centers=10, cluster_std=6.0, random_state=0)
     sets = {"blobs": (blobs, 10)}
-    here = those_here("letter", "mnist_t10k")
-    if "letter" in here:
-        sets["letter"] = standardised(load("letter")[0]), 26
-    if "mnist_t10k" in here:
-        sets["mnist_t10k"] = load("mnist_t10k")[0], 10
+    for name in those_here("letter", "mnist_t10k"):
+        X, y = load(name)
+        # The pixels have one unit.
+        X = standardised(X) if name == "letter" else X
+        sets[name] = X, len(np.unique(y))
     for name, (X, k) in sets.items():
         peers = [cls(k, n_init=10, random_state=0) for cls in (KMeans, MiniBatchKMeans)]
         ours = ClAM(k, random_state=0)
-        own, *others = (time_of(lambda m=m, X=X: m.fit(X)) for m in (ours, *peers))
+        own, *others = (seconds(m.fit, X)[0] for m in (ours, *peers))
         print(
             f"{name}, {len(X)} x {X.shape[1]}, k = {k}: {own:.2f} s, over KMeans "
             f"{own / others[0]:.2f}, over MiniBatchKMeans {own / others[1]:.2f}; "
@@ -153,7 +147,7 @@ def k_means():
                 ClAM(k, random_state=seed),
                 KMeans(k, n_init=10, random_state=seed),
             )
-            spent = [time_of(lambda m=m, X=X[order]: m.fit(X)) for m in models]
+            spent = [seconds(model.fit, X[order])[0] for model in models]
             times.append(spent[0] / spent[1])
             ratios.append(models[0].inertia_ / models[1].inertia_)
             for found, model in zip(labels, models, strict=True):
@@ -385,9 +379,7 @@ def impute(X, y, hidden, seed):
     train, test = shown[:n_trained], shown[n_trained:]
     for name, imputer in imputers(seed).items():
         spent, _ = seconds(imputer.fit, train)
-        more, filled = seconds(
-            lambda fitted=imputer: [fitted.transform(rows) for rows in (train, test)]
-        )
+        more, filled = seconds(list, map(imputer.transform, (train, test)))
         model = LogisticRegression(max_iter=500).fit(filled[0], y[:n_trained])
         accuracy = model.score(filled[1], y[n_trained:])
         filled = np.vstack(filled)
@@ -613,23 +605,21 @@ def compare_deep(X, n_clusters, seed):
     found["PCA"] = k_means.fit_predict(
         PCA(SIZES[-1], random_state=seed).fit_transform(X)
     )
-    start = time.process_time()
     rows = torch.from_numpy(X)
-    parts = pretrain(rows, seed)
+    training, parts = seconds(pretrain, rows, seed)
     with torch.no_grad():
         found["codes"] = k_means.fit_predict(parts[0](rows).numpy())
-    pretraining = time.process_time() - start
-    for name, gamma in {"DEC": None, "IDEC": 0.1}.items():
-        for renewal in (None, 140):
-            start = time.process_time()
-            arguments = dict(gamma=gamma, renewal=renewal)
-            labels = embedded_clustering(rows, parts, n_clusters, seed, **arguments)
-            found[f"{name}, {renewal or 'epoch'}"] = labels
-    seconds = [pretraining + time.process_time() - start]
-    start = time.process_time()
-    model = DeepClAM(n_clusters, random_state=seed).fit(X)
-    found["DeepClAM"] = model.labels_
-    return found, [time.process_time() - start, *seconds]
+    for (name, gamma), renewal in itertools.product(
+        {"DEC": None, "IDEC": 0.1}.items(), (None, 140)
+    ):
+        arguments = dict(gamma=gamma, renewal=renewal)
+        spent, found[f"{name}, {renewal or 'epoch'}"] = seconds(
+            embedded_clustering, rows, parts, n_clusters, seed, **arguments
+        )
+    training += spent
+    ours = DeepClAM(n_clusters, random_state=seed)
+    spent, found["DeepClAM"] = seconds(ours.fit_predict, X)
+    return found, [spent, training]
 
 
 def deep(names, n_seeds):

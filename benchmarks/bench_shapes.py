@@ -22,7 +22,7 @@ import warnings
 
 import numpy as np
 import shapes
-from shared import load, standardised, those_here
+from shared import interval, load, standardised, those_here
 from sklearn.cluster import HDBSCAN, KMeans
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import adjusted_rand_score, roc_auc_score
@@ -86,15 +86,6 @@ def peers():
 
         found["Lumbermark"] = lambda X, k: Lumbermark(k).fit_predict(X)
     return found
-
-
-def interval(values):
-    """Return the mean of draws and its interval of 95 %, as text."""
-    rng = np.random.RandomState(0)
-    values = np.asarray(values)
-    drawn = values[rng.randint(len(values), size=(10_000, len(values)))].mean(axis=1)
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return f"{values.mean():.3f} [{low:.3f}, {high:.3f}]"
 
 
 def gaps(seeds):

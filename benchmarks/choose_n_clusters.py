@@ -25,7 +25,7 @@ import warnings
 
 import numpy as np
 import shapes
-from shared import load, versions, warns_of
+from shared import interval, load, versions, warns_of
 from sklearn import datasets
 from sklearn.cluster import HDBSCAN, KMeans
 from sklearn.metrics import adjusted_rand_score
@@ -150,12 +150,8 @@ def forest(seeds):
         print(f"{name:26s}", np.mean(rows[name], axis=0).round(3), flush=True)
     means = np.array([np.mean(row, axis=0) for row in rows.values()])
     print(f"mean of {len(means)} families ({COLUMNS}):", means.mean(axis=0).round(3))
-    rng = np.random.RandomState(0)
     for name, column in (("falls", 2), ("HDBSCAN", 3)):
-        gain = means[:, 0] - means[:, column]
-        drawn = gain[rng.randint(len(gain), size=(10_000, len(gain)))].mean(axis=1)
-        low, high = np.quantile(drawn, [0.025, 0.975])
-        print(f"ours - {name}: {gain.mean():.3f} [{low:.3f}, {high:.3f}]")
+        print(f"ours - {name}: {interval(means[:, 0] - means[:, column])}")
     silent = [
         not warns_of(SpanningForestClustering("auto"), draw(np.random.RandomState(s)))
         for draw in shapes.NOTHING.values()

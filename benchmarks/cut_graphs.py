@@ -116,22 +116,23 @@ def _graph(first, second, n):
 
 def grid(height, width, k):
     """Return a grid of streets, without classes."""
-    graph = nx.grid_2d_graph(height, width)
-    return Problem(_of_networkx(graph), None, k)
+    return Problem(
+        as_graph(nx.adjacency_matrix(nx.grid_2d_graph(height, width))), None, k
+    )
+
+
+def power_law(seed):
+    """Return a graph of Holme and Kim, without classes."""
+    graph = nx.powerlaw_cluster_graph(3000, 4, 0.3, seed=seed)
+    return Problem(as_graph(nx.adjacency_matrix(graph)), None, 10)
 
 
 def karate(weighted):
     """Return Zachary's karate club, and the sides it split into."""
     club = nx.karate_club_graph()
     y = np.array([club.nodes[i]["club"] == "Officer" for i in club]).astype(int)
-    graph = nx.to_scipy_sparse_array(club, weight="weight" if weighted else None)
-    return Problem(as_graph(graph.astype(float)), y, 2)
-
-
-def _of_networkx(graph):
-    """Return the checked graph of a networkx graph."""
-    matrix = nx.to_scipy_sparse_array(graph, dtype=float, format="csr")
-    return as_graph(matrix)
+    graph = nx.adjacency_matrix(club, weight="weight" if weighted else None)
+    return Problem(as_graph(graph), y, 2)
 
 
 def neighbours(X, k):
@@ -191,7 +192,5 @@ GRAPHS = {
     "ctg": lambda seed: data("ctg", 10, scaled=True),
     "unequal blobs": unequal_blobs,
     "grid 60 x 60": lambda seed: grid(60, 60, 9),
-    "power law, clustered": lambda seed: Problem(
-        _of_networkx(nx.powerlaw_cluster_graph(3000, 4, 0.3, seed=seed)), None, 10
-    ),
+    "power law, clustered": power_law,
 }

@@ -111,13 +111,13 @@ def trained_seeds(X, k, n_starts, **params):
 
 
 def methods(name):
-    """Return title -> function of (X, k) that makes the models to choose from."""
+    """Return title -> function of (X, k) that returns labels of several fits."""
     chosen = {
         "ClAM, Table 6": (paper_settings(name), 10),
         "w/ (11), Table 6": (paper_settings(name, weighted=True), 10),
         "ClAM, the default": ({"n_init": 10}, 1),
     }
-    return {
+    models = {
         "k-means, 100 starts": lambda X, k: k_means(X, k, 100),
         **{
             title: lambda X, k, p=params, n=n_starts: [
@@ -130,12 +130,15 @@ def methods(name):
             X, k, 100, weighted=True
         ),
     }
+    return {
+        title: lambda X, k, made=made: [model.fit_predict(X) for model in made(X, k)]
+        for title, made in models.items()
+    } | {"published recipe": lambda X, k: published(TABLE_6[name], X, k)}
 
 
-def best_by_silhouette(X, models):
-    """Return the labels of largest silhouette among fits of the models."""
-    labels = [model.fit_predict(X) for model in models]
-    return max(labels, key=lambda found: silhouette(X, found))
+def best_by_silhouette(X, fits):
+    """Return the labels of largest silhouette."""
+    return max(fits, key=lambda labels: silhouette(X, labels))
 
 
 def published(settings, X, k, n_init=10, n_epochs=200):
@@ -185,28 +188,10 @@ def published(settings, X, k, n_init=10, n_epochs=200):
     return [assign(X, centers, np.zeros(k), dynamics) for centers in memories]
 
 
-def run_methods(name, X, y, done, titles=None):
-    """Run each method once, and record its labels and its time."""
-    found = methods(name)
-    for title in titles or found:
-        if (name, title) not in done:
-            models = found[title](X, len(np.unique(y)))
-            spent, labels = seconds(best_by_silhouette, X, models)
-            record(name, title, X, labels, spent)
-
-
-def run_published(name, X, y, done):
-    """Run ten starts of the published recipe, once."""
-    title = "published recipe"
-    if (name, title) not in done:
-        spent, found = seconds(published, TABLE_6[name], X, len(np.unique(y)))
-        labels = max(found, key=lambda part: silhouette(X, part))
-        record(name, title, X, labels, spent)
-
-
-def record(name, title, X, labels, spent):
-    """Append a finished cell to the file."""
-    cell = {
+def measured(labels_of, X, k):
+    """Return what is kept of the fits of a method."""
+    spent, labels = seconds(lambda: best_by_silhouette(X, labels_of(X, k)))
+    return {
         "seconds": spent,
         "n_samples": len(X),
         "silhouette": float(silhouette(X, labels)),
@@ -214,18 +199,11 @@ def record(name, title, X, labels, spent):
         "code": CODE,
         "labels": labels.tolist(),
     }
-    RESULTS.once([name, title], lambda: cell)
-    print(name, title, *list(cell.values())[:-1], flush=True)
-
-
-def recorded():
-    """Return (data, method) -> cell of the file."""
-    return {tuple(key): cell for key, cell in RESULTS.items()}
 
 
 def print_tables():
     """Print a line a method: Tables 1, 3 and 9."""
-    for (name, title), cell in recorded().items():
+    for (name, title), cell in RESULTS.items():
         labels = np.array(cell["labels"])
         line = f"{name:10s} {title:44s} silhouette {cell['silhouette']:6.3f}  clusters "
         line += f"{cell['clusters']:2d}  {cell['seconds']:8.2f} s"
@@ -242,9 +220,11 @@ def main(names, titles=None):
             print(f"The data set {name!r} is not here: see SKDIFFCLUST_DATA.")
             continue
         X, y = load(name)
-        run_methods(name, X, y, recorded(), titles)
-        if titles is None:
-            run_published(name, X, y, recorded())
+        found = methods(name)
+        for title in titles or found:
+            k = len(np.unique(y))
+            cell = RESULTS.once([name, title], measured, found[title], X, k)
+            print(name, title, *list(cell.values())[:-1], flush=True)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ from skdiffclust.forests import maximum_spanning_forest
 from skdiffclust.metrics import connectivity_error
 from skdiffclust.nn import PartialFenchelYoungLoss, standardized_similarity
 
+RESULTS = Results(Path("reproduce_forests.jsonl"))
 BATCH, N_COMPONENTS, N_CLASSES, TUNING_SEED = 64, 32, 10, 100
 MEANS = np.array(
     [
@@ -263,57 +264,46 @@ def errors(embed, probe, rows, y, withheld):
 METHODS = {"ours": ours, "cross-entropy": cross_entropy, "raw": pixels}
 
 
-class Runs:
-    """Fits of one setting whose errors are kept in a file.
+def fit(data, method, trial, seed, n_labels, n_withheld, part):
+    """Return the errors of one fit."""
+    setting = SETTINGS[data]
+    X, labels, sets = split(setting, seed, n_labels, n_withheld)
+    embed = METHODS[method](setting, X, labels, trial, seed)
+    return errors(embed, sets["probe"], *sets[part], n_withheld)
 
-    Parameters
-    ----------
-    data : {"digits", "mnist"}
-    folder : Path
-        Where the file is.
-    """
 
-    def __init__(self, data, folder):
-        self.data = data
-        self.setting = SETTINGS[data]
-        self.results = Results(folder / "reproduce_forests.jsonl")
+def run(*case):
+    """Return the errors of one fit, from the file if they are there."""
+    return RESULTS.once(list(case), fit, *case)
 
-    def run(self, method, trial, seed, n_labels, n_withheld, part):
-        """Return the errors of one fit, from the file if they are there."""
-        case = method, trial, seed, n_labels, n_withheld, part
-        return self.results.once([self.data, *case], self.fit, *case)
 
-    def fit(self, method, trial, seed, n_labels, n_withheld, part):
-        """Return the errors of one fit."""
-        X, labels, sets = split(self.setting, seed, n_labels, n_withheld)
-        embed = METHODS[method](self.setting, X, labels, trial, seed)
-        return errors(embed, sets["probe"], *sets[part], n_withheld)
+def select(data, method, n_labels, n_withheld):
+    """Return the best trials by clustering and by probe error, on one seed."""
+    trials = SETTINGS[data].trials
+    tried = [
+        run(data, method, trial, TUNING_SEED, n_labels, n_withheld, "validation")
+        for trial in trials
+    ]
+    return {
+        criterion: trials[int(np.argmin([found[criterion] for found in tried]))]
+        for criterion in ("clustering", "probe")
+    }
 
-    def select(self, method, n_labels, n_withheld):
-        """Return the best trials by clustering and by probe error, on one seed."""
-        trials = self.setting.trials
-        tried = [
-            self.run(method, trial, TUNING_SEED, n_labels, n_withheld, "validation")
-            for trial in trials
+
+def compare(data, n_labels, n_withheld, seeds):
+    """Return {(method, criterion): list of errors by seed}."""
+    chosen = {
+        (method, criterion): trial
+        for method in ("ours", "cross-entropy")
+        for criterion, trial in select(data, method, n_labels, n_withheld).items()
+    } | {("raw", "none"): {}}
+    return {
+        (method, criterion): [
+            run(data, method, trial, seed, n_labels, n_withheld, "test")
+            for seed in seeds
         ]
-        return {
-            criterion: trials[int(np.argmin([found[criterion] for found in tried]))]
-            for criterion in ("clustering", "probe")
-        }
-
-    def compare(self, n_labels, n_withheld, seeds):
-        """Return {(method, criterion): list of errors by seed}."""
-        table = {}
-        for method in ("ours", "cross-entropy"):
-            for criterion, trial in self.select(method, n_labels, n_withheld).items():
-                table[method, criterion] = [
-                    self.run(method, trial, seed, n_labels, n_withheld, "test")
-                    for seed in seeds
-                ]
-        table["raw", "none"] = [
-            self.run("raw", {}, seed, n_labels, n_withheld, "test") for seed in seeds
-        ]
-        return table
+        for (method, criterion), trial in chosen.items()
+    }
 
 
 def figures_of(runs):
@@ -328,10 +318,9 @@ def figures_of(runs):
 
 def digits(data, label_counts, withheld_counts, n_seeds):
     """Print the table of few labels and withheld classes."""
-    runs = Runs(data, Path())
     for n_labels in label_counts:
         for n_withheld in withheld_counts:
-            table = runs.compare(n_labels, n_withheld, range(n_seeds))
+            table = compare(data, n_labels, n_withheld, range(n_seeds))
             for (method, criterion), found in table.items():
                 print(
                     f"{n_labels:4d} labels, {n_withheld} withheld, {method:13s} "

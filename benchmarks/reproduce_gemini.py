@@ -260,11 +260,6 @@ PARTS = {
 }
 
 
-def finished():
-    """Return the results in the file: (part, *case) -> dict."""
-    return {(part, *case): found for (part, case), found in RESULTS.items()}
-
-
 def run(part):
     """Run the cells of a part that are not in the file."""
     function, cells = PARTS[part]
@@ -280,8 +275,8 @@ def run(part):
 def tables():
     """Print means and deviations over seeds, and how often a feature is selected."""
     groups = {}
-    for (*case, _), found in finished().items():
-        groups.setdefault(tuple(case), []).append(found)
+    for (part, (*case, _)), found in RESULTS.items():
+        groups.setdefault((part, *case), []).append(found)
     for case, runs in groups.items():
         print(*case, f"({len(runs)} runs)", end=": ")
         for name, value in runs[0].items():

@@ -141,6 +141,15 @@ def warns_of(model, X, message="no clear|no more structure"):
     return any(re.search(message, str(w.message)) for w in caught)
 
 
+def interval(values):
+    """Return the mean of draws and its interval of 95 %, as text."""
+    rng = np.random.RandomState(0)
+    values = np.asarray(values)
+    drawn = values[rng.randint(len(values), size=(10_000, len(values)))].mean(axis=1)
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return f"{values.mean():.3f} [{low:.3f}, {high:.3f}]"
+
+
 class Results:
     """Results of a long run, one line of JSON each; what is there is not run again.
 

@@ -1,7 +1,6 @@
 """The representation of result objects: shapes in place of values."""
 
 from dataclasses import fields
-from numbers import Real
 
 import numpy as np
 from scipy import sparse
@@ -15,7 +14,6 @@ def short_repr(result):
     described = [
         f"{field.name}={_describe(getattr(result, field.name))}"
         for field in fields(result)
-        if field.repr
     ]
     return f"{type(result).__name__}({', '.join(described)})"
 
@@ -25,8 +23,4 @@ def _describe(value):
     if isinstance(value, np.ndarray) or sparse.issparse(value):
         kind = "" if isinstance(value, np.ndarray) else "sparse "
         return f"<{kind}{value.dtype} {value.shape}>"
-    if value is None or isinstance(value, bool | str):
-        return repr(value)
-    if isinstance(value, Real):
-        return f"{value:.6g}"
-    return f"<{type(value).__name__}>"
+    return f"{value:.6g}" if isinstance(value, float) else repr(value)

@@ -599,9 +599,7 @@ class ClustererComparisonDisplay:
         if X.shape[1] <= 2:
             X = X.toarray() if issparse(X) else X
             X = np.pad(X, ((0, 0), (0, 2 - X.shape[1])))
-        solver = "arpack" if issparse(X) else "auto"
-        pca = PCA(2, svd_solver=solver, random_state=0)
-        positions = pca.fit_transform(X)
+        positions = PCA(2, random_state=0).fit_transform(X)
         return cls(comparison, positions).plot(figure=figure, **kwargs)
 
     def plot(self, figure=None, *, max_samples=2000, point_kw=None):

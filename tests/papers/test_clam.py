@@ -31,8 +31,9 @@ def test_default_reaches_k_means_by_silhouette(shared_data, name):
     X, y = load(shared_data, name)
     k = len(np.unique(y))
     models = [ClAM(k, n_init=1, random_state=state) for state in range(10)]
-    ours = best_by_silhouette(X, models)
-    peer = best_by_silhouette(X, k_means(X, k, 10))
+    ours = best_by_silhouette(X, [model.fit_predict(X) for model in models])
+    peers = [model.fit_predict(X) for model in k_means(X, k, 10)]
+    peer = best_by_silhouette(X, peers)
     assert silhouette(X, ours) > silhouette(X, peer) - 0.02
     assert len(np.unique(ours)) == k
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch  # noqa: F401  (reproduce_forests needs it: see conftest.py)
-from reproduce_forests import Runs, denoise, error, problem
+from reproduce_forests import denoise, error, fit, problem
 
 # Trained for few epochs, as in the paper.
 pytestmark = [pytest.mark.paper, pytest.mark.few_epochs]
@@ -20,17 +20,13 @@ def test_a_linear_map_leaves_out_the_noise():
     assert np.median(steps) < 250
 
 
-def test_digits_with_100_labels_and_three_classes_withheld(tmp_path):
-    runs = Runs("digits", tmp_path)
+def test_digits_with_100_labels_and_three_classes_withheld():
     trial = {"learning_rate": 3e-3, "weight_decay": 1e-4}
+    methods = "ours", "cross-entropy", "raw"
     for seed in range(3):
-        clustering, probe = (
-            {
-                method: runs.run(method, trial, seed, 100, 3, "test")[measure]
-                for method in ("ours", "cross-entropy", "raw")
-            }
-            for measure in ("clustering", "probe")
-        )
+        found = {m: fit("digits", m, trial, seed, 100, 3, "test") for m in methods}
+        clustering = {method: found[method]["clustering"] for method in methods}
+        probe = {method: found[method]["probe"] for method in methods}
         assert clustering["ours"] < clustering["cross-entropy"]
         assert clustering["ours"] < clustering["raw"]
         assert probe["ours"] < probe["cross-entropy"]
