@@ -399,7 +399,7 @@ def features(n_sets, seed):
 def main():
     """Print what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    sizes = {"structure": 100, "numbers": 6, "probabilities": 8, "features": 20}
+    sizes = {"structure": 100, "numbers": 6, "probabilities": 50, "features": 20}
     parser.add_argument("part", choices=sizes)
     parser.add_argument("--sets", type=int)
     parser.add_argument("--seed", type=int, default=39_000)
