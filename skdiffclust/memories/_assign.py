@@ -31,7 +31,16 @@ def assign(X, memories, log_weights, dynamics):
     for rows in blocks(X.shape[0], max(memories.shape)):
         Z = _prepare(X[rows], shift, dynamics.metric)
         if dynamics.metric == "manhattan":
-            labels[rows] = _nearest_city_block(Z, memories, log_weights, dynamics)
+            recalled = recall(
+                Z,
+                memories,
+                dynamics.inverse_temperature,
+                n_steps=dynamics.n_steps,
+                step_size=dynamics.step_size,
+                weights=np.exp(log_weights),
+                metric="manhattan",
+            )
+            labels[rows] = cdist(recalled, memories, "cityblock").argmin(axis=1)
             continue
         # Sums over memories take a sixth of the time in this order.
         products = np.ascontiguousarray(product_by_sample(Z, memories.T).T)
@@ -53,20 +62,6 @@ class _BySample:
     def times(self, shares):
         """Return gram @ shares (k, m), one product for each sample."""
         return np.ascontiguousarray(product_by_sample(shares.T, self.gram).T)
-
-
-def _nearest_city_block(Z, memories, log_weights, dynamics):
-    """Return labels (m,) of samples Z (m, d) by city-block distances."""
-    recalled = recall(
-        Z,
-        memories,
-        dynamics.inverse_temperature,
-        n_steps=dynamics.n_steps,
-        step_size=dynamics.step_size,
-        weights=np.exp(log_weights),
-        metric="manhattan",
-    )
-    return cdist(recalled, memories, "cityblock").argmin(axis=1)
 
 
 def _prepare(X, shift, metric):

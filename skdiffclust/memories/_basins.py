@@ -8,10 +8,9 @@ as in spectral clustering with landmarks.
 
 import numpy as np
 from scipy import sparse
-from scipy.spatial.distance import cdist
 
 from skdiffclust._kmeans import kmeans
-from skdiffclust.memories._scaling import blocks
+from skdiffclust._neighbors import k_nearest
 
 _MEMORIES = 300  # largest number of memories
 _MEMBERS = 4  # samples for each memory, at least
@@ -45,15 +44,10 @@ def attraction(Z, memories):
     density has no effect. Rows sum to one.
     """
     n_near = min(_ATTRACTING, len(memories))
-    near = np.empty((len(Z), n_near), dtype=np.int64)
-    share = np.empty((len(Z), n_near))
-    for rows in blocks(len(Z), len(memories)):
-        far = cdist(Z[rows], memories, "sqeuclidean")
-        near[rows] = np.argpartition(far, n_near - 1, axis=1)[:, :n_near]
-        far = np.take_along_axis(far, near[rows], axis=1)
-        far -= far.min(axis=1, keepdims=True)
-        last = far.max(axis=1, keepdims=True)
-        share[rows] = np.exp(-_SHARPNESS * far / np.where(last > 0, last, 1.0))
+    near, far = k_nearest(memories, Z, n_near)
+    far = np.square(far) - np.square(far[:, :1])
+    last = far[:, -1:]
+    share = np.exp(-_SHARPNESS * far / np.where(last > 0, last, 1.0))
     share /= share.sum(axis=1, keepdims=True)
     edges = np.arange(0, share.size + 1, n_near)
     shape = len(Z), len(memories)

@@ -560,7 +560,7 @@ class ClAM(
             given = None if is_flag else self.weighted
             log_weights = np.log(check_weights(given, n_clusters))
         self.device_, complete = self._resolve_device(X, n_clusters)
-        return run.start(self, memories, log_weights, complete)
+        return run.start(memories, log_weights, complete)
 
     def _resolve_device(self, X, n_clusters):
         """Return the name of the device, and its loss with gradient if not the CPU."""

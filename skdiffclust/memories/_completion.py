@@ -103,7 +103,8 @@ def far_values(X):
     is_far = both > limit
     is_far |= np.roll(is_far, n_features, axis=1)
     again, end = _limits(np.where(is_far, np.nan, both), _BEYOND[1])
-    limit = _with_tails(both, np.minimum(limit, again), end)
+    limit = np.minimum(limit, again)
+    _with_tails(both, limit, end)
     return np.stack([-limit[:n_features], limit[n_features:]])
 
 
@@ -135,17 +136,15 @@ def _ranges(end, where_none=0.0):
 
 
 def _with_tails(both, limit, end):
-    """Return the upper limits (2 d,) with the tails of features within them.
+    """Move upper limits (2 d,), in place, so that tails of features are within them.
 
     A tail are far values whose samples `both` (n, 2 d) are extreme in another feature,
     too, more often than by chance: beyond its `end` (2 d,). Ranks decide, so that it
-    does not matter how far wrong values are. The limit is moved outwards only, by at
+    does not matter how far wrong values are. A limit is moved outwards only, by at
     most 100 times the range of the central 96 %.
     """
     is_far = both > limit
     tails = np.flatnonzero(is_far.any(axis=0))
-    if not len(tails):
-        return limit
     far = is_far[:, tails].astype(np.float64)
     seen = (~np.isnan(both)).astype(np.float64)
     extreme = both >= end
@@ -161,14 +160,12 @@ def _with_tails(both, limit, end):
     partners = goes_with.T.astype(np.float64)
     is_tail = (far > 0) & (2.0 * extreme @ partners > seen @ partners)
     longest = end + _LONGEST_TAIL * _ranges(end, where_none=np.inf)
-    limit = limit.copy()
     for tail, column in zip(tails, is_tail.T, strict=True):
         if column.sum() > 1:
             # As elsewhere, half of the range beyond all values but one.
             value = np.sort(both[column, tail])[-2]
             beyond = value + 0.5 * (value + np.roll(end, len(end) // 2)[tail])
             limit[tail] = max(limit[tail], min(beyond, longest[tail]))
-    return limit
 
 
 def wrong_values(X, Z, near, center, precision):
@@ -210,11 +207,11 @@ def fit_completer(
 ):
     """Return the `Completer` of samples X (n, d), NaN where entries are missing.
 
-    Every feature has at least one entry. `n_memories` samples at most are kept;
-    `inverse_temperature` for standardised features, and `linear_correction`, are chosen
-    by hiding a tenth of the seen entries where they are "auto". Far values are
-    "missing" unless others explain them, or "observed". Completed values are between
-    those that are seen and not missing.
+    Every feature has at least one entry; there may be no feature. `n_memories` samples
+    at most are kept; `inverse_temperature` for standardised features, and
+    `linear_correction`, are chosen by hiding a tenth of the seen entries where they are
+    "auto". Far values are "missing" unless others explain them, or "observed".
+    Completed values are between those that are seen and not missing.
     """
     X = np.asarray(X, dtype=np.float64)
     near = np.array([[-np.inf], [np.inf]]) * np.ones(X.shape[1])
@@ -307,7 +304,7 @@ def _choose(Z, seen, choices, seed):
     # A separate stream: if the user hid entries with the same seed, the first numbers
     # of the given stream would select the same entries again.
     random_state = np.random.RandomState(seed)
-    share = np.clip(_HELD_OUT_ENTRIES / seen.sum(), *_HELD_OUT)
+    share = np.clip(_HELD_OUT_ENTRIES / max(seen.sum(), 1), *_HELD_OUT)
     hidden = seen & (random_state.uniform(size=seen.shape) < share)
     # Each sample and each feature keeps the entries that completing it needs.
     hidden[seen.sum(axis=1) - hidden.sum(axis=1) < 1] = False
@@ -443,7 +440,7 @@ def _fit_normal(Z, seen, ridge):
         mean = filled.mean(axis=0)
         gaps = filled - mean
         covariance = _shrunk((gaps.T @ gaps + spread) / n_samples, n_samples, ridge)
-        if np.sqrt(np.mean(np.square(filled - before))) < _EM_TOLERANCE:
+        if np.linalg.norm(filled - before) <= _EM_TOLERANCE * np.sqrt(filled.size):
             break
     return filled, mean, covariance
 

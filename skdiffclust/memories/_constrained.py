@@ -32,12 +32,11 @@ def constrained_lloyd(Z, weight, seeds, constraints, metric):
         apart = on_sphere(apart)
     for memories in (*seeds.astype(np.float64), apart):
         cost = np.inf
-        labels = None
         for _ in range(_STEPS):
             far = divergences(Z, memories, metric) * weight[:, None]
             trial = _assign_groups(far, constraints)
             value = float(far[np.arange(len(far)), trial].sum())
-            if labels is not None and value >= cost * (1.0 - 1e-9):
+            if value >= cost * (1.0 - 1e-9):
                 break
             cost = value
             labels = trial
@@ -117,14 +116,12 @@ def _part(cost, label, cannot, fixed):
     ends = np.concatenate([cannot, cannot[:, ::-1]])
     ends = ends[np.argsort(ends[:, 0], kind="stable")]
     waiting = np.setdiff1d(ends[:, 0], fixed)
-    place = np.full(len(cost), -1)
-    place[waiting] = np.arange(len(waiting))
     starts = np.searchsorted(ends[:, 0], np.arange(len(cost) + 1))
-    closed = np.zeros((len(waiting), k), dtype=bool)
+    closed = np.zeros(cost.shape, dtype=bool)
 
     def close(group):
-        near = place[ends[starts[group] : starts[group + 1], 1]]
-        closed[near[near >= 0], label[group]] = True
+        near = ends[starts[group] : starts[group + 1], 1]
+        closed[near, label[group]] = True
 
     for group in fixed:
         close(group)
@@ -132,17 +129,17 @@ def _part(cost, label, cannot, fixed):
     regret = ordered[:, 1] - ordered[:, 0] if k > 1 else np.zeros(len(waiting))
     is_open = np.ones(len(waiting), dtype=bool)
     for _ in range(len(waiting)):
-        left = np.where(is_open, closed.sum(axis=1), -1)
+        left = np.where(is_open, closed[waiting].sum(axis=1), -1)
         ties = np.flatnonzero(left == left.max())
         i = ties[np.argmax(regret[ties])]
-        if closed[i].all():
+        group = waiting[i]
+        if closed[group].all():
             raise ValueError(
                 "The 'n_clusters' parameter of ClAM must be large enough to separate "
                 f"all groups of samples that must be separated. Got {k} instead, for "
                 "which no solution was found. Use more clusters, or drop some of the "
                 "cannot-links."
             )
-        group = waiting[i]
-        label[group] = np.where(closed[i], np.inf, cost[group]).argmin()
+        label[group] = np.where(closed[group], np.inf, cost[group]).argmin()
         is_open[i] = False
         close(group)

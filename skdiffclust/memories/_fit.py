@@ -41,16 +41,12 @@ class Fit:
     """
 
     def __init__(self, clam, X, weight, scaling, random_state, constraints=None):
+        self._clam = clam
         self.X = X
         self.weight = weight
         self.scaling = scaling
-        self._completion = {
-            "_completer": clam._completer,
-            "_is_empty": clam._is_empty,
-        }
         self._random_state = random_state
         self._weight = weight * (len(weight) / weight.sum())
-        self._batch_size = clam.batch_size
         # By cosines, training without masks finds better clusters.
         self._has_masks = clam.self_supervised and not (
             sparse.issparse(X) or clam.metric == "cosine"
@@ -71,11 +67,12 @@ class Fit:
         self.drawn = scaling.transform(X[sample]), self._weight[sample]
         self._Z, self._sample_weight = self.drawn
 
-    def start(self, clam, memories, log_weights, complete=None):
+    def start(self, memories, log_weights, complete=None):
         """Make the descent from memories (k, d) in training units, or from seeds.
 
         `log_weights` (k,) are the initial weights.
         """
+        clam = self._clam
         drawn = self._Z, self._sample_weight, len(log_weights), clam.n_init
         if memories is not None:
             seeds = memories[None]
@@ -165,14 +162,14 @@ class Fit:
 
     def iterate(self, loop):
         """Train until the loop ends; record the best restart of every epoch."""
-        n_batches = -(-self.X.shape[0] // self._batch_size)
+        n_batches = -(-self.X.shape[0] // self._clam.batch_size)
         rows = _Transformed(self.X, self.scaling)
         is_guarded = self._is_guarded and self._converged is not None
         n_starts = len(self.descent.memories)
         for epoch in loop:
             descent = self.descent
             losses = descent.epoch(
-                rows, self._weight, self._batch_size, self._random_state
+                rows, self._weight, self._clam.batch_size, self._random_state
             )
             if epoch + 1 in _RACE:
                 kept = ceil(_RACE[epoch + 1] * n_starts)
@@ -208,7 +205,8 @@ class Fit:
             "cluster_centers_": self.scaling.inverse_transform(memories),
             "cluster_weights_": np.exp(self.descent.log_weights[restart]),
             "inverse_temperature_": self.scaling.inverse_temperature,
-            **self._completion,
+            "_completer": self._clam._completer,
+            "_is_empty": self._clam._is_empty,
         }
 
     def choose(self, loop):

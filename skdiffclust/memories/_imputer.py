@@ -208,31 +208,26 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
                 "as zeros."
             )
         self._valid = self._valid_values(X)
-        self._completer = None
-        self.inverse_temperature_ = 0.0
-        self.linear_correction_ = False
-        self.memories_ = np.empty((0, 0))
-        if self._is_kept.any():
-            completer = fit_completer(
-                X[:, self._is_kept],
-                n_memories=self.n_memories,
-                inverse_temperature=self.inverse_temperature,
-                linear_correction=self.linear_correction,
-                far=self.far_values,
-                random_state=check_random_state(self.random_state),
-            )
-            self._completer = completer = replace(
-                completer, bounds=self._bounds(completer.bounds)
-            )
-            self.inverse_temperature_ = completer.choice.inverse_temperature
-            self.linear_correction_ = completer.choice.is_corrected
-            self.memories_ = completer.memories * completer.scale + completer.mean
-            place = np.cumsum(self._is_kept) - 1
-            for feature, values in self._valid.items():
-                low, high = completer.bounds[:, place[feature]]
-                within = values[(values >= low) & (values <= high)]
-                if len(within):
-                    self._valid[feature] = within
+        completer = fit_completer(
+            X[:, self._is_kept],
+            n_memories=self.n_memories,
+            inverse_temperature=self.inverse_temperature,
+            linear_correction=self.linear_correction,
+            far=self.far_values,
+            random_state=check_random_state(self.random_state),
+        )
+        self._completer = completer = replace(
+            completer, bounds=self._bounds(completer.bounds)
+        )
+        self.inverse_temperature_ = completer.choice.inverse_temperature
+        self.linear_correction_ = completer.choice.is_corrected
+        self.memories_ = completer.memories * completer.scale + completer.mean
+        place = np.cumsum(self._is_kept) - 1
+        for feature, values in self._valid.items():
+            low, high = completer.bounds[:, place[feature]]
+            within = values[(values >= low) & (values <= high)]
+            if len(within):
+                self._valid[feature] = within
         return self
 
     def transform(self, X):
@@ -252,9 +247,7 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         X = self._validate(X, reset=False)
         completed = np.zeros(X.shape, dtype=X.dtype)
-        if self._completer is not None:
-            kept = X[:, self._is_kept]
-            completed[:, self._is_kept] = self._completer.complete(kept)
+        completed[:, self._is_kept] = self._completer.complete(X[:, self._is_kept])
         for feature, values in self._valid.items():
             missing = np.isnan(X[:, feature])
             imputed = completed[missing, feature]

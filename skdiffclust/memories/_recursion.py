@@ -89,13 +89,8 @@ def euclidean_steps(known, first, grams, norms, bias, dynamics):
     for _ in range(dynamics.n_steps):
         share = attraction(products + fixed, bias, 2.0 * dynamics.inverse_temperature)
         shares.append(share)
-        pulled = grams.times(share)
-        if step == 1.0:
-            products = pulled
-            pull = share
-        else:
-            products = (1.0 - step) * products + step * pulled
-            pull = (1.0 - step) * pull + step * share
+        products = (1.0 - step) * products + step * grams.times(share)
+        pull = (1.0 - step) * pull + step * share
     return EuclideanSteps(shares, pull, products)
 
 
@@ -110,17 +105,12 @@ def euclidean_backward(steps, by_pull, grams, dynamics):
     by_logits = np.zeros_like(by_pull)
     by_gram = grams.zeros()
     for t, share in enumerate(reversed(steps.shares)):
-        if t:
-            by_share = step * grams.times(by_products)
-            grams.add_outer(by_gram, step * share, by_products)
-            if left:
-                by_share += step * left**t * by_pull
-        else:
-            by_share = step * by_pull
+        by_share = step * grams.times(by_products) + step * left**t * by_pull
+        grams.add_outer(by_gram, step * share, by_products)
         gradient = _through_softmax(share, by_share)
         by_logits += gradient
         gradient *= 2.0 * dynamics.inverse_temperature
-        by_products = left * by_products + gradient if left else gradient
+        by_products = left * by_products + gradient
     return by_products, by_logits, by_gram
 
 

@@ -36,15 +36,13 @@ class Reservoir:
         n_new = X.shape[0]
         kept = np.arange(n_past)
         size = SIZE
+        ends = past.n_seen + np.arange(n_new) + 1
         if half_life is not None:
             size = min(SIZE, ceil(half_life / log(2.0)))
-        if n_past > size:  # the first batch was larger
-            kept = random_state.permutation(n_past)[:size]
-        if half_life is None:
-            ends = past.n_seen + np.arange(n_new) + 1
-        else:
             leaves = 1.0 - 2.0 ** (-1.0 / half_life)  # with each sample that comes
             ends = np.full(n_new, max(size, round(1.0 / leaves)))
+        if n_past > size:  # the first batch was larger
+            kept = random_state.permutation(n_past)[:size]
         places = random_state.randint(ends)
         chosen = list(kept)
         for i, place in enumerate(places):

@@ -297,13 +297,13 @@ class AssociativeMemory(nn.Module):
             processes under ``torchrun``.
         """
         X = at_least_float32(X)
-        hidden = None if mask is None else (~mask.bool()).expand(X.shape)
-        start = X if mask is None else torch.where(hidden, fill, X)
+        hidden = torch.ones_like(X, dtype=torch.bool)
+        start = X
+        if mask is not None:
+            hidden = (~mask.bool()).expand(X.shape)
+            start = torch.where(hidden, fill, X)
         error = self(start, mask) - X
-        metric = self.dynamics.metric
-        error = error.abs() if metric == "manhattan" else error.square()
-        if mask is None:
-            return _mean(error)
+        error = error.abs() if self.dynamics.metric == "manhattan" else error.square()
         # Multiplied, not selected, so that the host does not wait for the device.
         return _mean(torch.where(hidden, error, 0.0), hidden.to(error.dtype))
 

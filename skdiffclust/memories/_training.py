@@ -74,18 +74,18 @@ class _Rows(NamedTuple):
     first: np.ndarray  # (r, k, b) those of the start of hidden features
     target: np.ndarray  # (r, k, b) those of their true values
     grams: Grams  # products of memories in hidden features
-    hidden: np.ndarray  # (b,) squared length of hidden features, true values,
-    filled: np.ndarray  # (b,) that of their start,
-    crossed: np.ndarray  # (b,) and the product of both
+    error: np.ndarray  # (b,) error of hidden features without attraction
 
 
-def _rows_of(X, memories, groups, fill):
-    """Return the `_Rows` of X (b, d). Rows start from themselves if recalled whole."""
+def _rows_of(X, memories, groups, fill, left):
+    """Return the `_Rows` of X (b, d). Rows start from themselves if recalled whole.
+
+    `left` is the share of the start that is left after all steps.
+    """
     target = _products(X, memories)
     first = target.copy()
     known = np.zeros_like(target)
-    hidden = squared_lengths(X).astype(X.dtype)
-    filled, crossed = hidden.copy(), hidden.copy()
+    error = (1.0 - left) ** 2 * squared_lengths(X).astype(X.dtype)
     parts = []
     for rows, features in groups:
         own = memories
@@ -97,11 +97,9 @@ def _rows_of(X, memories, groups, fill):
             known[:, :, rows] = target[:, :, rows] - products
             target[:, :, rows] = products
             first[:, :, rows] = (own @ start)[:, :, None]
-            hidden[rows] = squared_lengths(part)
-            filled[rows] = start @ start
-            crossed[rows] = part @ start
+            error[rows] = squared_lengths(part - left * start)
         parts.append((rows, own @ own.swapaxes(1, 2)))
-    return _Rows(known, first, target, Grams(parts), hidden, filled, crossed)
+    return _Rows(known, first, target, Grams(parts), error)
 
 
 def _products(rows, memories):
@@ -132,15 +130,14 @@ def _by_squares(X, memories, bias, dynamics, weight, groups, fill):
     By squared Euclidean distances. The share (r, k, b) is largest for the memory that
     attracts a row.
     """
-    rows = _rows_of(X, memories, groups, fill)
+    left = (1.0 - dynamics.step_size) ** dynamics.n_steps
+    rows = _rows_of(X, memories, groups, fill, left)
     norms = np.einsum("rkd,rkd->rk", memories, memories)[:, :, None]
     steps = euclidean_steps(rows.known, rows.first, rows.grams, norms, bias, dynamics)
-    left = (1.0 - dynamics.step_size) ** dynamics.n_steps
     gap = steps.products - rows.target
     change = gap - rows.target + left * rows.first if left else gap - rows.target
     change *= steps.pull
-    error = rows.hidden - 2.0 * left * rows.crossed + left**2 * rows.filled
-    error = error + change.sum(axis=1, keepdims=True)
+    error = rows.error + change.sum(axis=1, keepdims=True)
     pull = weight * steps.pull
     gap *= 2.0 * weight
     by_first, by_logits, by_grams = euclidean_backward(steps, gap, rows.grams, dynamics)
