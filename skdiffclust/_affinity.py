@@ -334,15 +334,12 @@ def block_distances(X, T, metric, params):
     function = _of_two_rows(metric, "metric") if callable(metric) else metric
     distances = pairwise_distances(X, T, metric=function, **params)
     distances = np.array(distances, dtype=np.float64)
-    if np.isnan(distances).any():
+    if not np.isfinite(distances).all():
+        kind = "NaN" if np.isnan(distances).any() else "infinity"
         raise ValueError(
-            "The 'metric' parameter must give finite distances. Got NaN from "
-            f"{metric!r} instead. Drop the samples that it cannot compare."
-        )
-    if np.isinf(distances).any():
-        raise ValueError(
-            "The samples of X must have finite distances. Got infinity from "
-            f"{metric!r} instead: distances overflow, rescale X."
+            f"The 'metric' parameter must give finite distances. Got {kind} from "
+            f"{metric!r} instead. If distances overflow, rescale X; drop samples that "
+            "it cannot compare."
         )
     return distances
 
@@ -451,11 +448,9 @@ def _check_sparse(D, name):
         ends = rows[off_diagonal], directed.indices[off_diagonal]
         values = directed.data[off_diagonal]
         directed = sp.csr_array((values, ends), shape=directed.shape)
-    values = directed.data
-    refuse_nonfinite(values, name)
+    refuse_nonfinite(directed.data, name)
     graph, difference = symmetrised(directed)
-    largest = np.abs(values).max(initial=0.0)
-    _warn_asymmetric(difference, largest, name)
+    _warn_asymmetric(difference, np.abs(directed.data).max(initial=0.0), name)
     return graph
 
 

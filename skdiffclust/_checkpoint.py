@@ -120,9 +120,7 @@ class Checkpoint:
         # The last step first, so that a killed process leaves the first ones.
         for name in sorted(old, reverse=True):
             (self.folder / name).unlink()
-        if not resume:
-            return [], None
-        steps = self._read_steps(sum(name.endswith(".npz") for name in names))
+        steps = self._read_steps(len(names) - len(old))
         for number, (saved, start) in enumerate(steps):
             problem = _difference(saved, record, varying, n_values or {})
             if start and not problem:

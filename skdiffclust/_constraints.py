@@ -330,8 +330,7 @@ def _type_name(array):
 
 
 def _check_labels(labels, n_samples, title, what):
-    """Return labels or group ids as int64 (n_samples,), all at least -1."""
-    labels = _as_array(labels, title, what)
+    """Return an array of labels or group ids as int64 (n_samples,), at least -1."""
     if labels.shape != (n_samples,):
         raise ValueError(
             f"{title} must be {what}, here of shape ({n_samples},). Got an array of "

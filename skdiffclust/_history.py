@@ -41,7 +41,6 @@ the epochs of one restart; and `keep_state_on_error`. The order of the decorator
 """
 
 import functools
-import itertools
 import json
 from contextvars import ContextVar, copy_context
 
@@ -178,13 +177,11 @@ class FitTask:
     the fitted attributes are assigned.
     """
 
-    def __init__(self, estimator=None, context=None, X=None, y=None):
-        self._estimator = estimator
+    def __init__(self, context=None, **given):
         self._context = context
-        self._X = X
-        self._y = y
+        self._given = given  # estimator, X and y
         if context is not None:
-            context.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
+            context.call_on_fit_task_begin(**given)
 
     @classmethod
     def root(cls, estimator, X, y, max_subtasks):
@@ -196,23 +193,21 @@ class FitTask:
             # it; -1 means unknown in scikit-learn.
             y = np.full(X.shape[0], -1, dtype=np.int64)
         context = estimator._init_callback_context(max_subtasks=max_subtasks)
-        return cls(estimator, context, X, y)
+        return cls(context, estimator=estimator, X=X, y=y)
 
     def subtask(self, name, max_subtasks=0):
         """Begin the next child task; `max_subtasks` is 0 for a leaf, None: unknown."""
         if self._context is None:
             return self
         context = self._context.subcontext(task_name=name, max_subtasks=max_subtasks)
-        return FitTask(self._estimator, context, self._X, self._y)
+        return FitTask(context, **self._given)
 
     def end(self, attributes=None):
         """End the task; return whether a callback asks to stop its siblings."""
         if self._context is None:
             return False
         return self._context.call_on_fit_task_end(
-            estimator=self._estimator,
-            X=self._X,
-            y=self._y,
+            **self._given,
             reconstruction_attributes=attributes and _without_feature_names(attributes),
         )
 
@@ -324,8 +319,7 @@ class EpochLoop:
         reason : str
             Becomes `stop_reason`, unless there is one already.
         """
-        if self.stop_reason is None:
-            self.stop_reason = reason
+        self.stop_reason = self.stop_reason or reason
 
     def record(self, loss, *, state, attributes=None, **columns):
         """End the epoch: append to the curve, keep the best state, decide on stopping.
@@ -530,25 +524,22 @@ class Training:
             n_iter_no_change=n_iter_no_change,
         )
         self._max_iter = max_iter
-        self._n_init = n_init
-        self._stopped = False
+        self._has_restarts = n_init != 1
+        self._n_init = np.inf if n_init is None else n_init
         self.loops = []
         max_subtasks = max_iter if n_init == 1 else n_init
         self._task = FitTask.root(estimator, X, y, max_subtasks)
 
     def __iter__(self):
         """Yield the loop of each restart, until `n_init`, `stop`, or a callback."""
-        restarts = itertools.count() if self._n_init is None else range(self._n_init)
-        for _ in restarts:
+        while len(self.loops) < self._n_init:
             task = self._task
-            if self._n_init != 1:
+            if self._has_restarts:
                 task = task.subtask("restart", self._max_iter)
             self.loops.append(self._new_loop(task=task))
             yield self.loops[-1]
-            if self._n_init != 1 and task.end():
+            if self._has_restarts and task.end():
                 self.stop()
-            if self._stopped:
-                return
 
     @property
     def best(self):
@@ -557,7 +548,7 @@ class Training:
 
     def stop(self):
         """End after this restart."""
-        self._stopped = True
+        self._n_init = 0
 
     def finish(self, loops=None):
         """End the fit task; call it once the fitted attributes are assigned.

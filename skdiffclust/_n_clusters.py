@@ -156,9 +156,8 @@ def count_clusters(Z, weight, random_state, *, least=2, most=None):
     separation = np.array([each.separation(X, weight) for each in path])
     score = np.array([each.score(X, weight) for each in path])
     numbers = np.array([len(each.centers) for each in path])
-    at = len(path) - 1
-    if separation.max() > _SEPARATED:
-        at = int(np.argmax(separation > _SEPARATED))
+    # The largest separated number, or the smallest one of all.
+    at = int(np.argmax(np.append(separation[:-1] > _SEPARATED, True)))
     stability = np.full(len(path), np.nan)
     doubt = _finding(path[at], separation[at])
     if doubt:
@@ -170,8 +169,11 @@ def count_clusters(Z, weight, random_state, *, least=2, most=None):
         if product[at] < _AS_HIGH * product[clear]:
             at = clear
         at -= _last_peak(product[at::-1])
-    finding = _finding(path[at], separation[at]) or _finding_beyond(numbers, score, at)
-    finding = finding or doubt
+    finding = (
+        _finding(path[at], separation[at])
+        or _finding_beyond(numbers, score, at)
+        or doubt
+    )
     order = slice(None, None, -1)
     return ClusterCount(
         int(numbers[at]),

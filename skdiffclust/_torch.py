@@ -158,12 +158,9 @@ def encoder_module(encoder):
     activation = getattr(nn, ACTIVATIONS[encoder.activation].module)
     layers = []
     for weight, bias in zip(encoder.weights, encoder.biases, strict=True):
-        weight = to_tensor(weight)
-        bias = to_tensor(bias)
-        linear = nn.utils.skip_init(nn.Linear, *weight.shape, dtype=weight.dtype)
-        with torch.no_grad():
-            linear.weight.copy_(weight.T)
-            linear.bias.copy_(bias)
+        dtype = to_tensor(weight).dtype
+        linear = nn.utils.skip_init(nn.Linear, *weight.shape, dtype=dtype)
+        load_module_state(linear, {"weight": weight.T, "bias": bias})
         layers += [linear, activation()]
     return nn.Sequential(*layers[:-1])
 
@@ -211,13 +208,8 @@ def module_outputs(module, X, check, *, block_samples=1):
         If the module does not return a tensor.
     """
     samples = to_tensor(X)
-    device = "cpu"
-    dtype = samples.dtype
-    parameter = next(module.parameters(), None)
-    if parameter is not None:
-        dtype = parameter.dtype
-        device = parameter.device
-    block = torch.empty((block_samples, *X.shape[1:]), dtype=dtype, device=device)
+    like = next(module.parameters(), samples)
+    block = like.new_empty((block_samples, *X.shape[1:]))
     was_training = module.training
     module.eval()
     outputs = []
