@@ -6,7 +6,7 @@ it.
 
 import numpy as np
 
-from skdiffclust._compiled import compiled
+from skdiffclust._compiled import compiled, inner
 from skdiffclust.forests._trees._union_find import find, singletons, union
 
 # Edges processed between two checks for an interruption, at most 0.2 s.
@@ -53,7 +53,7 @@ def linked_lists(pairs, n_groups):
     return np.ascontiguousarray(who), following, heads, tails, counts
 
 
-@compiled(nogil=True)
+@inner
 def _are_apart(one, other, parents, classes, enemies):
     """Whether the trees of two roots must be separated."""
     if classes[one] >= 0 and classes[other] >= 0 and classes[one] != classes[other]:

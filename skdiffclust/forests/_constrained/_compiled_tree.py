@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdiffclust._compiled import compiled
+from skdiffclust._compiled import compiled, inner
 from skdiffclust.forests._constrained._dense_trees import tree_of_rows
 
 # Largest number of rounds of moves; more than 40 have never been observed.
@@ -269,7 +269,7 @@ def weigh_moves(similarity, component, problem, search, unit, first, last):
             search.gains[g] = top - search.lost[g]
 
 
-@compiled(nogil=True)
+@inner
 def _is_apart(group, rows, problem):
     """Whether a row of `rows` (m,) is in a group that conflicts with `group`."""
     conflicts = problem.conflicts[group]
@@ -297,7 +297,7 @@ def _bound(values, rows, floor):
     return total + (top if top < floor else floor)
 
 
-@compiled(nogil=True)
+@inner
 def _added(values, rows, parents, above, connections):
     """What a row of similarities `values` (n,) adds to the tree of `rows` (m,). O(m).
 
@@ -318,7 +318,7 @@ def _added(values, rows, parents, above, connections):
     return total + connections[0]
 
 
-@compiled(nogil=True)
+@inner
 def _joined(similarity, own, rows, up):
     """Weight of the tree of the rows `own` (a,) and `rows` (m,)."""
     both = np.empty(len(rows) + len(own), dtype=np.int64)
@@ -329,7 +329,7 @@ def _joined(similarity, own, rows, up):
     return tree_of_rows(similarity, both, up)
 
 
-@compiled(nogil=True)
+@inner
 def _lost(similarity, own, home, search):
     """What the tree of the component `home` loses without the rows `own` (a,).
 

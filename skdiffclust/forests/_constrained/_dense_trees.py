@@ -6,10 +6,10 @@ first, then the smaller (i, j) with i < j.
 
 import numpy as np
 
-from skdiffclust._compiled import compiled
+from skdiffclust._compiled import inner
 
 
-@compiled(nogil=True)
+@inner
 def comes_first(value, a, b, other, c, d):
     """Whether the edge ab of weight `value` precedes the edge cd of weight `other`."""
     if value != other:
@@ -19,7 +19,7 @@ def comes_first(value, a, b, other, c, d):
     return first < second or (first == second and max(a, b) < max(c, d))
 
 
-@compiled(nogil=True)
+@inner
 def tree_of_rows(similarity, rows, up):
     """Write the maximum spanning tree of `rows` into `up`; return its weight. O(m²).
 

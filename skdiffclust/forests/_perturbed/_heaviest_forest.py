@@ -6,7 +6,7 @@ among ties: the heavier edge first, then the smaller (i, j), as everywhere.
 
 import numpy as np
 
-from skdiffclust._compiled import compiled
+from skdiffclust._compiled import compiled, inner
 from skdiffclust.forests._trees._union_find import find, union
 
 _N_BUCKETS = 2048
@@ -40,7 +40,7 @@ def cuts_of(weights, wanted):
     return cuts[: n_cuts + 1]
 
 
-@compiled(nogil=True)
+@inner
 def sort_chunk(keys, chunk, n, work):
     """Sort the n edges of `chunk` by decreasing key into `order`, ties kept. O(n).
 
@@ -83,7 +83,7 @@ def sort_chunk(keys, chunk, n, work):
             return
 
 
-@compiled(nogil=True)
+@inner
 def edges_between(values, low, high, ends, component, keys, chunk):
     """List the edges of values in [low, high) that join components; return how many.
 

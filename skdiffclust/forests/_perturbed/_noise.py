@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 from scipy.special import ndtri
 
-from skdiffclust._compiled import compiled
+from skdiffclust._compiled import compiled, inner
 from skdiffclust.forests._perturbed._hash import (
     COLUMN,
     FIRST,
@@ -65,7 +65,7 @@ def noise_range(noise):
     return float(table[0, 0]), float(table[N_SEGMENTS, 0])
 
 
-@compiled(nogil=True)
+@inner
 def _mix64(h):
     """Finalizer of splitmix64."""
     h = (h ^ (h >> np.uint64(30))) * MIX_A
@@ -73,7 +73,7 @@ def _mix64(h):
     return h ^ (h >> np.uint64(31))
 
 
-@compiled(nogil=True)
+@inner
 def hash_keys(seed, draw, n, first, second):
     """Write the two 32-bit keys of every row of a draw; seed is uint64."""
     base = _mix64(seed + (np.uint64(draw) + np.uint64(1)) * GOLDEN)
@@ -83,7 +83,7 @@ def hash_keys(seed, draw, n, first, second):
         second[i] = np.uint32(h >> np.uint64(32))
 
 
-@compiled(nogil=True)
+@inner
 def pair_bits(first, second, columns, bits, depth):
     """Write the hash (m,) and 2m + 1 as floats of the pairs of a row with columns."""
     for e in range(len(columns)):
@@ -148,7 +148,7 @@ def draw_list(seed, draw, antithetic_index, indptr, columns, table, work):
             filled = 0
 
 
-@compiled(nogil=True)
+@inner
 def draw_sample(draws, s, work):
     """Leave the noise (m,) of a sample, the s-th of `draws`, in ``work[-1]``.
 

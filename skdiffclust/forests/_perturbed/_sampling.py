@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skdiffclust._compiled import compiled
+from skdiffclust._compiled import compiled, inner
 from skdiffclust.forests._constrained._checked import take
 from skdiffclust.forests._constrained._compiled_tree import improve
 from skdiffclust.forests._perturbed._heaviest_forest import (
@@ -100,7 +100,7 @@ def constrained_forests(weights, draws, n_samples, ends, rules, problem, search,
     return forests, labels, totals
 
 
-@compiled(nogil=True)
+@inner
 def join(values, ends, rules, n_clusters, cuts, work):
     """Return the component (n_groups,) of each group, and their number.
 
