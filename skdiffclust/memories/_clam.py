@@ -223,7 +223,8 @@ class ClAM(
 
     Sample weights multiply the loss of a sample. A sample of weight two is equivalent
     to two samples where the solution of k-means is kept; training draws batches and
-    masks by sample index.
+    masks by sample index. Missing entries are completed from all samples of positive
+    weight alike.
 
     References
     ----------
@@ -365,7 +366,7 @@ class ClAM(
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
         check_constraints(self, constraints)
         random_state = check_random_state(self.random_state)
-        self._learn_missing(X, random_state)
+        self._learn_missing(X, weight, random_state)
         X = self._completed(X)
         training = Training(
             self,
@@ -426,11 +427,14 @@ class ClAM(
             n_learned = 0
         else:
             scaling, random_state, past, n_learned = self._stream
-        past = Reservoir.extended(past, X, weight, random_state, self.half_life)
+        has_weight = weight > 0
+        past = Reservoir.extended(
+            past, X[has_weight], weight[has_weight], random_state, self.half_life
+        )
         n_later = past.n_seen - n_learned
         is_due = n_later >= _SHARE_LATER * min(n_learned, self.half_life or n_learned)
         if is_due or self._completer is None:
-            self._learn_missing(past.rows, random_state)
+            self._learn_missing(past.rows, past.weight, random_state)
             n_learned = past.n_seen
         rows = self._fill(past.rows)
         X = self._completed(X)
@@ -502,13 +506,14 @@ class ClAM(
             refuse_zero_rows(X)
         return X
 
-    def _learn_missing(self, X, random_state):
-        """Fit the completion of missing entries among training samples."""
+    def _learn_missing(self, X, weight, random_state):
+        """Fit the completion of missing entries among samples of positive weight."""
         self._completer = None
         self._is_empty = np.zeros(X.shape[1], dtype=bool)
         if not sparse.issparse(X) and np.isnan(X).any():
             from skdiffclust.memories._completion import fit_completer
 
+            X = X[weight > 0]
             self._is_empty = np.isnan(X).all(axis=0)
             if self._is_empty.all():
                 raise ValueError(
@@ -589,18 +594,17 @@ class ClAM(
         vars(self).update(run.fitted(restart))
         self.cluster_centers_ = self.cluster_centers_.astype(X.dtype)
         n_clusters = len(self.cluster_centers_)
-        given = run.labels
         if reorder:
             labels = self._assign(X)
-            if given is not None:
-                labels = np.where(given < 0, labels, given)
+            if run.labels is not None:
+                labels = np.where(run.labels < 0, labels, run.labels)
             order = order_by_size(labels, n_clusters, weight)
             self.cluster_centers_ = self.cluster_centers_[order]
             self.cluster_weights_ = self.cluster_weights_[order]
         self.labels_ = self._assign(X)
-        if given is not None:
-            numbers = np.argsort(order)[given]
-            self.labels_ = np.where(given < 0, self.labels_, numbers)
+        if run.labels is not None:
+            numbers = np.argsort(order)[run.labels]
+            self.labels_ = np.where(run.labels < 0, self.labels_, numbers)
         self.inertia_ = self._inertia(X, weight)
         labels = self.labels_ if run.X is X else self._assign(run.X)
         sizes = np.bincount(labels, run.weight, minlength=n_clusters)

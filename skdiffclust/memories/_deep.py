@@ -279,15 +279,19 @@ class DeepTraining:
         with torch.no_grad():
             self.model.memory.memories.copy_(torch.from_numpy(memories))
             self.model.labels.copy_(torch.from_numpy(labels))
-            self.model.beta.fill_(self._temperature(codes, memories))
+            self.model.beta.fill_(self._temperature(codes, weight, memories))
         self._adam.state.clear()
 
-    def _temperature(self, codes, memories):
-        """Return the inverse temperature for codes (n, p) and memories (k, p)."""
+    def _temperature(self, codes, weight, memories):
+        """Return the inverse temperature for codes (n, p) and memories (k, p).
+
+        `weight` (n,) are those of the codes.
+        """
         if self.deep.inverse_temperature != "auto":
             return float(self.deep.inverse_temperature)
-        variance = float(codes.var(axis=0).sum())
-        size = float(np.square(codes).sum(axis=1).mean())
+        size = float(weight @ np.square(codes).sum(axis=1) / weight.sum())
+        codes = codes - weight @ codes / weight.sum()
+        variance = float(weight @ np.square(codes).sum(axis=1) / weight.sum())
         if variance <= 1e-10 * size:  # rounding: all codes are equal
             variance = size
         beta = _CONCENTRATION / max(variance, 1e-12)

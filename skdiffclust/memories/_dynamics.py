@@ -169,10 +169,8 @@ def recall(
     field = _Field(memories, inverse_temperature, weights, metric)
     check_steps(n_steps, step_size, metric)
     X = _check_rows(X, field.memories)
-    moves = np.ones((1, X.shape[1]), dtype=bool)
-    if mask is not None:
-        moves = np.atleast_2d(~np.asarray(mask, dtype=bool))
-    moves = np.broadcast_to(moves, X.shape)
+    mask = np.asarray(False if mask is None else mask, dtype=bool)
+    moves = ~np.broadcast_to(mask, X.shape)
     if metric == "cosine":
         X = unit_rows(X)
     for _ in range(n_steps):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from skdiffclust._affinity import unit_rows
+from skdiffclust._affinity import extremes, unit_rows
 from skdiffclust.memories._medians import weighted_medians
 
 _BLOCK_ENTRIES = 2**21  # of the temporary arrays of a block of samples
@@ -94,7 +94,8 @@ def scaling_of(
         shift = np.zeros(n_features)
     hidden = mean
     if mask_value != "mean" and not sparse.issparse(X):
-        hidden = {"min": np.min, "max": np.max}[mask_value](X, axis=0)
+        least, most = extremes(X[sample_weight > 0])
+        hidden = least if mask_value == "min" else most
     scale = 1.0
     if metric != "cosine" and spread > 0:
         scale = spread / n_features

@@ -25,6 +25,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from skdiffclust import ClAM
 from skdiffclust._kmeans import squared_distances
 from skdiffclust.memories import energy, entropy, recall
+from skdiffclust.memories._scaling import scaling_of
 from skdiffclust.memories._seeding import exchange
 from skdiffclust.memories._training import completion_with_gradient
 from skdiffclust.metrics import silhouette_scorer
@@ -291,6 +292,29 @@ def test_zero_weights_are_rows_that_are_not_there(global_random_seed):
     )
     assert adjusted_rand_score(y, model.labels_[: len(X)]) == 1.0
     assert np.abs(model.cluster_centers_).max() < 10
+
+
+def test_samples_of_no_weight_take_no_place_in_a_stream(global_random_seed):
+    X, y = blobs(seed=global_random_seed)
+    stream = ClAM(3, half_life=50, random_state=global_random_seed).partial_fit(X)
+    for i in range(10):
+        rows = np.vstack([X[[i]], np.full((100, 6), 50.0)])
+        stream.partial_fit(rows, sample_weight=np.arange(101) == 0)
+    assert adjusted_rand_score(y, stream.predict(X)) == 1.0
+
+
+@pytest.mark.parametrize("mask_value", ["min", "max"])
+def test_samples_of_no_weight_do_not_fill_hidden_features(
+    mask_value, global_random_seed
+):
+    X, _ = blobs(seed=global_random_seed)
+    outliers = np.vstack([np.full(6, 50.0), np.full(6, -50.0)])
+    weight = np.r_[np.ones(len(X)), 0, 0]
+    fill, alone = (
+        scaling_of(rows, given, "euclidean", mask_value, 1.0, 1.0).fill
+        for rows, given in ((np.vstack([X, outliers]), weight), (X, weight[:-2]))
+    )
+    np.testing.assert_allclose(fill, alone)
 
 
 @pytest.mark.parametrize("container", [np.asarray, csr_array])

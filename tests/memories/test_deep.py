@@ -116,6 +116,19 @@ def test_module_is_copied_and_trained(mask_probability, global_random_seed):
 
 
 @pytest.mark.few_epochs
+def test_samples_of_no_weight_change_no_temperature(global_random_seed):
+    X, y = blobs(global_random_seed)
+    weight = np.r_[np.ones(len(X)), np.zeros(40)]
+    alone = DeepClAM(3, **FAST).fit(X)
+    model = DeepClAM(3, **FAST).fit(
+        np.vstack([X, np.full((40, 12), 300.0)]), sample_weight=weight
+    )
+    assert adjusted_rand_score(y, model.labels_[: len(X)]) > 0.9
+    ratio = model.inverse_temperature_ / alone.inverse_temperature_
+    assert 0.4 < ratio < 2.5
+
+
+@pytest.mark.few_epochs
 def test_networks_that_are_frozen_stay_and_only_memories_are_trained(
     global_random_seed,
 ):

@@ -469,6 +469,17 @@ def test_clusters_are_found_in_spite_of_gaps(global_random_seed):
     )
 
 
+def test_samples_of_no_weight_complete_no_others(global_random_seed):
+    X, shown = correlated(global_random_seed)
+    others = np.random.RandomState(global_random_seed).normal(5, 8, size=X.shape)
+    weight = np.repeat([1.0, 0.0], len(X))
+    given = {"n_clusters": 2, "random_state": global_random_seed}
+    alone = ClAM(**given).fit(shown)
+    model = ClAM(**given).fit(np.vstack([shown, others]), sample_weight=weight)
+    np.testing.assert_array_equal(model.complete(shown), alone.complete(shown))
+    np.testing.assert_array_equal(model.labels_[: len(X)], alone.labels_)
+
+
 def test_one_wrong_value_does_not_change_completed_samples(global_random_seed):
     X, shown = correlated(global_random_seed)
     wrong = shown.copy()
