@@ -38,7 +38,7 @@ def rows():
 
 def walk_path(checkpoint=None, resume=False):
     """Walk a path; return what it found, as bytes."""
-    sparse = SparseGEMINI(3, batch_size=8, max_iter=40, random_state=0)
+    sparse = SparseGEMINI(3, batch_size=8, max_iter=20, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         path = sparse.path(
@@ -59,7 +59,7 @@ def fit_embedding(checkpoint=None, resume=False):
         3,
         encoder="mlp",
         hidden_layer_sizes=(8,),
-        max_iter=60,
+        max_iter=25,
         batch_size=8,
         n_perturbations=4,
         learning_rate=0.01,
@@ -72,7 +72,7 @@ def fit_embedding(checkpoint=None, resume=False):
 
 def fit_deep_clam(checkpoint=None, resume=False):
     """Fit memories behind an encoder in torch; return what it found, as bytes."""
-    clam = DeepClAM(3, batch_size=8, max_iter=60, random_state=0)
+    clam = DeepClAM(3, batch_size=8, max_iter=25, random_state=0)
     clam.fit(rows(), checkpoint=checkpoint, resume=resume)
     arrays = [clam.cluster_centers_, *clam.encoder_[0], *clam.encoder_[1]]
     return [array.tobytes() for array in arrays], repr(clam.history_)
