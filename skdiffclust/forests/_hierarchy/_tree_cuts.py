@@ -188,19 +188,12 @@ class _BestCut(NamedTuple):
 
 def _best_cut(part, values, min_size, power):
     """Return the best cut of a part, or None where nothing may be cut."""
-    score = -np.inf
-    places = []
-    for block in _blocks(part):
-        scores = _scores(part, values, block, min_size, power)
-        highest = scores.max()
-        if highest > score:
-            score = highest
-            places = []
-        if highest == score > -np.inf:
-            places.append(block.start + np.flatnonzero(scores == score))
-    if not places:
+    given = part, values, min_size, power
+    scores = np.concatenate([_scores(block, *given) for block in _blocks(part)])
+    score = scores.max()
+    if score == -np.inf:
         return None
-    place = _longest(np.concatenate(places), part, values)
+    place = _longest(np.flatnonzero(scores == score), part, values)
     rank = score
     if power and 0 < score < np.inf:
         small = _small_clusters(part, values, place, min_size)
@@ -218,7 +211,7 @@ def _blocks(part):
     return [slice(k, k + _AT_ONCE) for k in range(0, len(part.samples), _AT_ONCE)]
 
 
-def _scores(part, values, block, min_size, power):
+def _scores(block, part, values, min_size, power):
     """Return the scores of the edges of a block of a part, -inf if not to be cut."""
     lengths = values.lengths[part.samples[block]]
     if min_size > 1:
