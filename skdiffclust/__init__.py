@@ -82,9 +82,10 @@ def show_versions():
     print(f"{'python':13s} {platform.python_version()}")
     print(f"{'machine':13s} {platform.platform()}")
     print(f"{'skdiffclust':13s} {__version__}")
-    needed = ["numpy", "scipy", "scikit-learn", "numba"]
-    optional = ["torch", "matplotlib", "rich", "POT", "pandas", "polars", "skops"]
-    for name in needed + optional:
+    names = (
+        "numpy scipy scikit-learn numba torch matplotlib rich POT pandas polars skops"
+    )
+    for name in names.split():
         try:
             version = metadata.version(name)
         except metadata.PackageNotFoundError:

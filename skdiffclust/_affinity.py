@@ -169,22 +169,21 @@ def kernel_matrix(X, *, kernel="linear", kernel_params=None):
     ValueError if the kernel gives NaN or infinity.
     """
     is_sparse = sp.issparse(X)
-    name = kernel if isinstance(kernel, str) else None
-    if is_sparse and name in _DENSE_KERNELS:
+    if is_sparse and kernel in _DENSE_KERNELS:
         raise ValueError(
             f"The 'kernel' parameter must support sparse X. Got {kernel!r} instead, "
             "which does not. Pass a dense X, or another kernel."
         )
     check_dense_size(X.shape[0], **_KERNEL)
     X = X.astype(np.float64, copy=False)
-    if name == "cosine":
+    if kernel == "cosine":
         refuse_zero_rows(X)
-    elif name in _DENSE_KERNELS:
+    elif kernel in _DENSE_KERNELS:
         # scikit-learn's loops over them do not read what cannot be written.
         X = np.require(X, requirements="W")
-    elif name in _TRANSLATION_INVARIANT_KERNELS and not is_sparse:
+    elif kernel in _TRANSLATION_INVARIANT_KERNELS and not is_sparse:
         X = center(X)
-    elif name == "laplacian":
+    elif kernel == "laplacian":
         # Its Manhattan distances only read indices of 32 bits.
         indices, starts = X.indices.astype(np.int32), X.indptr.astype(np.int32)
         X = sp.csr_array((X.data, indices, starts), shape=X.shape)

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+_NO_PAIRS = np.empty((0, 2), dtype=np.int64)
 _LABELS = "an array of shape (n_samples,) of integers or strings, -1 where unknown"
 _PAIRS = "index pairs of shape (n_links, 2)"
 _INCIDENCE = "a sparse incidence matrix of shape (n_samples, n_links)"
@@ -97,7 +98,6 @@ def as_constraints(n_samples, partial_labels=None, must_link=None, cannot_link=N
     """
     if partial_labels is None and must_link is None and cannot_link is None:
         return None
-    no_pairs = np.empty((0, 2), dtype=np.int64)
     labels = np.full(n_samples, -1, dtype=np.int64)
     if partial_labels is not None:
         title = "The 'partial_labels' parameter of fit"
@@ -105,7 +105,7 @@ def as_constraints(n_samples, partial_labels=None, must_link=None, cannot_link=N
         if partial_labels.ndim == 1 and partial_labels.dtype.kind in "TUO":
             partial_labels = numbers_of_names(partial_labels, title)
         labels = _check_labels(partial_labels, n_samples, title, _LABELS)
-    must = cannot = no_pairs
+    must = cannot = _NO_PAIRS
     if must_link is not None:
         must = _check_must_link(must_link, n_samples)
     if cannot_link is not None:
@@ -147,8 +147,7 @@ def constraints_from_matrix(constraints, n_samples):
         constraints = _as_array(constraints, title, what)
         if constraints.ndim == 1:
             labels = _check_labels(constraints, n_samples, title, what)
-            no_pairs = np.empty((0, 2), dtype=np.int64)
-            return _close(n_samples, labels, no_pairs, no_pairs)
+            return _close(n_samples, labels, _NO_PAIRS, _NO_PAIRS)
     must, cannot = _pairs_of_matrix(constraints, n_samples, title, what)
     closed = _close(n_samples, np.full(n_samples, -1), must, cannot)
     return _clique_as_classes(closed)
@@ -263,7 +262,7 @@ def check_pairs(pairs, n_samples, title, what=_PAIRS):
     """
     pairs = _as_array(pairs, title, what)
     if pairs.size == 0:
-        return np.empty((0, 2), dtype=np.int64)
+        return _NO_PAIRS
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         raise ValueError(
             f"{title} must be {what}. Got an array of shape {pairs.shape} instead. A "

@@ -151,8 +151,7 @@ def count_clusters(Z, weight, random_state, *, least=2, most=None):
     if not path:
         empty = np.empty(0)
         labels = np.zeros(n_samples, dtype=np.int64)
-        numbers = empty.astype(int)
-        return ClusterCount(1, numbers, empty, empty, empty, labels, rows, "")
+        return ClusterCount(1, empty.astype(int), empty, empty, empty, labels, rows, "")
     separation = np.array([each.separation(X, weight) for each in path])
     score = np.array([each.score(X, weight) for each in path])
     numbers = np.array([len(each.centers) for each in path])
@@ -387,7 +386,7 @@ def _merging_path(X, weight, n_most, random_state):
         centers = clusters.merged()
 
 
-def principal_components(X, n_components, weight=None):
+def principal_components(X, n_components, weight):
     """Return coordinates (n, m), float64, of X (n, d) along principal components.
 
     Dense or sparse X, with positive weights (n,); m is `n_components`, or n or d if
@@ -398,7 +397,6 @@ def principal_components(X, n_components, weight=None):
     if issparse(X) and n_features <= n_components:
         X = X.toarray()
     n_components = min(n_components, n_samples, n_features)
-    weight = np.ones(n_samples) if weight is None else weight
     share = weight / weight.sum()
     root = np.sqrt(share)[:, None]
     if issparse(X):
@@ -438,9 +436,8 @@ def bimodality(rows, weight):
     deviations = np.sqrt(np.square(rows) @ weight / weight.sum())
     varies = deviations > 0
     gains = np.full(len(rows), -np.inf)
-    if varies.any():
-        rows = rows[varies] / deviations[varies, None]
-        gains[varies] = _fit_of_two(rows, weight) - _fit_of_one(rows, weight)
+    rows = rows[varies] / deviations[varies, None]
+    gains[varies] = _fit_of_two(rows, weight) - _fit_of_one(rows, weight)
     return gains
 
 

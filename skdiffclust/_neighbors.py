@@ -123,18 +123,35 @@ def nearest_sample(X_train, X, *, metric="euclidean"):
     if isinstance(metric, str) and metric == "precomputed":
         indices = X.argmin(axis=1).astype(np.int64, copy=False)
         return indices, X[np.arange(len(X)), indices].astype(np.float64)
-    indices, distances = _k_nearest(X_train, X, 1, metric)
+    indices, distances = k_nearest(X_train, X, 1, metric)
     return indices[:, 0], distances[:, 0]
 
 
-def k_nearest(X_train, X, n_neighbors):
-    """Return the nearest training rows (m, n_neighbors), int64, and how far they are.
+def k_nearest(T, X, k, metric="euclidean"):
+    """Return the nearest training rows (m, k), int64, and how far they are.
 
-    X (m, d) and X_train (n_train, d) are dense or sparse; neighbours are ordered by
-    Euclidean distance, then by index. As in `nearest_sample`, the result of a row does
-    not depend on the other rows.
+    X (m, d) and T (n_train, d) are dense or sparse; neighbours are ordered by distance,
+    then by index. As in `nearest_sample`, the result of a row does not depend on the
+    other rows.
     """
-    return _k_nearest(X_train, X, n_neighbors, "euclidean")
+    if sp.issparse(T) or sp.issparse(X):
+        return _sparse_nearest(T, X, k, metric)
+    T = np.asarray(T, dtype=np.float64)
+    X = np.asarray(X, dtype=np.float64)
+    params = fitted_metric_params(T, metric)
+    kept = first_duplicates(T, k)
+    T = T[kept]
+    if isinstance(metric, str) and metric in EUCLIDEAN_FORMS:
+        form = EUCLIDEAN_FORMS[metric]
+        T = form.prepare(T)
+        X = form.prepare(X)
+        refuse_overflow([T, X], np.float64)
+        tree = T.shape[1] <= _TREE_MAX_FEATURES
+        columns, squares = (_tree_nearest if tree else _product_nearest)(T, X, k)
+        distances = form.finish(squares)
+    else:
+        columns, distances = _metric_nearest(T, X, k, metric, params)
+    return kept[columns], distances
 
 
 def neighbors_graph(X, n_neighbors):
@@ -163,28 +180,6 @@ def are_others(nearest, rows):
     others = nearest != rows[:, None]
     others[others.all(axis=1), -1] = False
     return others
-
-
-def _k_nearest(T, X, k, metric):
-    """Return (indices, distances), both (m, k), by distance, then by index in T."""
-    if sp.issparse(T) or sp.issparse(X):
-        return _sparse_nearest(T, X, k, metric)
-    T = np.asarray(T, dtype=np.float64)
-    X = np.asarray(X, dtype=np.float64)
-    params = fitted_metric_params(T, metric)
-    kept = first_duplicates(T, k)
-    T = T[kept]
-    if isinstance(metric, str) and metric in EUCLIDEAN_FORMS:
-        form = EUCLIDEAN_FORMS[metric]
-        T = form.prepare(T)
-        X = form.prepare(X)
-        refuse_overflow([T, X], np.float64)
-        tree = T.shape[1] <= _TREE_MAX_FEATURES
-        columns, squares = (_tree_nearest if tree else _product_nearest)(T, X, k)
-        distances = form.finish(squares)
-    else:
-        columns, distances = _metric_nearest(T, X, k, metric, params)
-    return kept[columns], distances
 
 
 def _sparse_nearest(X_train, X, k, metric):

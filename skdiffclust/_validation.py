@@ -175,10 +175,9 @@ def canonical_rows(X):
     return X
 
 
-def is_small_dense(n_rows, n_columns=None, *, itemsize=8):
-    """Whether a dense matrix may be allocated without a warning: at most 2 GiB."""
-    n_columns = n_rows if n_columns is None else n_columns
-    return float(n_rows) * float(n_columns) * itemsize <= _WARN_GIB * _GIB
+def is_small_dense(n):
+    """Whether an (n, n) matrix of float64 is allocated without a warning."""
+    return 8 * float(n) ** 2 <= _WARN_GIB * _GIB
 
 
 def check_dense_size(n_rows, n_columns=None, *, itemsize=8, what, remedy):
@@ -188,7 +187,7 @@ def check_dense_size(n_rows, n_columns=None, *, itemsize=8, what, remedy):
     """
     n_columns = n_rows if n_columns is None else n_columns
     size = float(n_rows) * float(n_columns) * itemsize / _GIB
-    if is_small_dense(n_rows, n_columns, itemsize=itemsize):
+    if size <= _WARN_GIB:
         return
     text = f"{what} of {n_rows} x {n_columns} entries takes {size:.1f} GiB"
     memory = _memory_limit() / _GIB

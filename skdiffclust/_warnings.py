@@ -11,9 +11,7 @@ def warn(message, category=UserWarning):
     """Issue a warning at the nearest line that is in none of these packages."""
     level = 2
     frame = sys._getframe(1)
-    while frame is not None:
-        if frame.f_globals.get("__name__", "").partition(".")[0] not in _PACKAGES:
-            break
+    while frame and frame.f_globals.get("__name__", "").partition(".")[0] in _PACKAGES:
         frame = frame.f_back
         level += 1
     warnings.warn(message, category, stacklevel=level)

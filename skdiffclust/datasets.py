@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from numbers import Integral
 
 import numpy as np
+from scipy.linalg import block_diag
 from sklearn.utils import check_random_state
 
 from skdiffclust._compat import Interval, validate_params
@@ -166,14 +167,13 @@ def make_celeux_two(n_samples=2000, *, random_state=None):
 
 def _redundant_covariance():
     """Return the covariance (9, 9) of equation (17)."""
-    covariance = np.diag([1.0, 1.0, 1.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0])
-    for start, angle, scales in ((5, np.pi / 3, [1, 3]), (7, np.pi / 6, [2, 6])):
+    blocks = [np.eye(3), 0.5 * np.eye(2)]
+    for angle, scales in ((np.pi / 3, [1, 3]), (np.pi / 6, [2, 6])):
         c = np.cos(angle)
         s = np.sin(angle)
         rotation = np.array([[c, -s], [s, c]])
-        block = rotation.T @ np.diag(scales) @ rotation
-        covariance[start : start + 2, start : start + 2] = block
-    return covariance
+        blocks.append(rotation.T @ np.diag(scales) @ rotation)
+    return block_diag(*blocks)
 
 
 def _gaussians(n_samples, means, rng):

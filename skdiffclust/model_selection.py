@@ -496,7 +496,7 @@ def _of_reference(estimator, X, numbers, rows, seed):
 
 def _consistency(X, labels):
     """Return the share of nearest neighbours in the same cluster, 1 without them."""
-    rows = _as_rows(X)
+    rows = _as_numbers(X, accept_sparse="csr")
     clustered = labels >= 0
     if rows is None or not clustered.any():
         return 1.0
@@ -508,21 +508,12 @@ def _consistency(X, labels):
     return float((labels[nearest] == labels[:, None])[clustered].mean())
 
 
-def _as_numbers(X):
-    """Return X as an array (n, d) of finite float64, or None if it is not numeric."""
-    if sparse.issparse(X):
-        return None
+def _as_numbers(X, accept_sparse=False):
+    """Return X (n, d) as finite float64, or None if it is sparse or not numeric."""
     try:
-        return check_array(X, dtype=np.float64)
+        return check_array(X, accept_sparse=accept_sparse, dtype=np.float64)
     except (ValueError, TypeError):  # columns of text, missing values
         return None
-
-
-def _as_rows(X):
-    """Return X as finite numbers, dense or sparse, or None."""
-    if sparse.issparse(X):
-        return X if np.isfinite(X.data).all() else None
-    return _as_numbers(X)
 
 
 def _gaussian(X, rng):
@@ -562,7 +553,7 @@ def _sizes(labels):
 
 def _scores(X, labels, order):
     """Return {name: {score: value}} of the samples that have a cluster."""
-    rows = _as_rows(X)
+    rows = _as_numbers(X, accept_sparse="csr")
     return {name: _scores_of(rows, labels[name], order) for name in labels}
 
 

@@ -97,12 +97,10 @@ class SpanningForestDisplay:
         """
         check_is_fitted(estimator)
         n_samples = len(estimator.labels_)
-        in_forest = {tuple(edge) for edge in np.sort(estimator.forest_edges_).tolist()}
-        tree = np.sort(estimator.edges_).tolist()
-        cut = [edge for edge in tree if tuple(edge) not in in_forest]
-        cut = np.array(cut, dtype=np.int64).reshape(-1, 2)
-        edges = np.concatenate([estimator.forest_edges_, cut])
-        is_cut = np.arange(len(edges)) >= len(in_forest)
+        edges = np.concatenate([estimator.forest_edges_, estimator.edges_])
+        _, first = np.unique(np.sort(edges), axis=0, return_index=True)
+        edges = edges[np.sort(first)]
+        is_cut = np.arange(len(edges)) >= len(estimator.forest_edges_)
         positions = _check_positions(positions, n_samples)
         return cls(positions, edges, is_cut, estimator.labels_).plot(ax=ax, **kwargs)
 

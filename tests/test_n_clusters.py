@@ -215,7 +215,7 @@ def test_principal_components_are_those_of_scikit_learn(shape, global_random_see
     X = rng.normal(size=shape) * rng.uniform(0, 3, shape[1])
     expected = PCA(4, svd_solver="full").fit_transform(X)[:, ::-1]
     for form in (X, sparse.csr_array(X)):
-        found = principal_components(form, 4)
+        found = principal_components(form, 4, np.ones(len(X)))
         assert_allclose(np.abs(found), np.abs(expected), atol=1e-8)
     # A weight of two is a repeated sample.
     weight = rng.randint(1, 3, size=shape[0])
@@ -228,7 +228,7 @@ def test_principal_components_are_those_of_scikit_learn(shape, global_random_see
 def test_components_without_variance_are_zero(global_random_seed):
     X = np.random.RandomState(global_random_seed).normal(size=(4, 9))
     for form in (X, sparse.csr_array(X)):
-        found = principal_components(form, 4)
+        found = principal_components(form, 4, np.ones(len(X)))
         assert_allclose(cdist(found, found), cdist(X, X), atol=1e-6)
 
 

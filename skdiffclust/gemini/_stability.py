@@ -86,7 +86,7 @@ def _largest_bimodality(X, has_scales, random_state):
     weight = np.ones(X.shape[0])
     lines = []
     for each in [X, by_densest_quarter(X)] if has_scales else [X]:
-        points = principal_components(each, _N_COMPONENTS)
+        points = principal_components(each, _N_COMPONENTS, weight)
         lines.append(points.T)
         for count in _COUNTS:
             runs, costs, _ = kmeans(points, weight, count, _N_RUNS, random_state)

@@ -375,6 +375,10 @@ def _fresh_copy(estimator, rng):
     if hasattr(copy, "set_callbacks"):
         # A clone shares callbacks: a monitor that calls this scorer would never return.
         copy.set_callbacks()
-    names = sorted(copy.get_params(deep=True))
-    seeded = [n for n in names if n == "random_state" or n.endswith("__random_state")]
-    return copy.set_params(**{name: rng.randint(2**31 - 1) for name in seeded})
+    return copy.set_params(
+        **{
+            name: rng.randint(2**31 - 1)
+            for name in sorted(copy.get_params())
+            if name == "random_state" or name.endswith("__random_state")
+        }
+    )

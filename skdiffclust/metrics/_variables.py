@@ -38,8 +38,9 @@ def variable_selection_error_rate(support_true, support):
     >>> variable_selection_error_rate([True, True, False, False], [True, False] * 2)
     0.5
     """
-    name = "variable_selection_error_rate"
-    support_true, support = _check_supports(support_true, support, name)
+    support_true, support = _check_supports(
+        support_true, support, "variable_selection_error_rate"
+    )
     return float(np.mean(support_true != support))
 
 
