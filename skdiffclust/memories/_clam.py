@@ -434,7 +434,8 @@ class ClAM(
         n_later = past.n_seen - n_learned
         is_due = n_later >= _SHARE_LATER * min(n_learned, self.half_life or n_learned)
         if is_due or self._completer is None:
-            self._learn_missing(past.rows, past.weight, random_state)
+            kept = (X, weight) if first else (past.rows, past.weight)
+            self._learn_missing(*kept, random_state)
             n_learned = past.n_seen
         rows = self._fill(past.rows)
         X = self._completed(X)

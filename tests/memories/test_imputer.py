@@ -478,6 +478,10 @@ def test_samples_of_no_weight_complete_no_others(global_random_seed):
     model = ClAM(**given).fit(np.vstack([shown, others]), sample_weight=weight)
     np.testing.assert_array_equal(model.complete(shown), alone.complete(shown))
     np.testing.assert_array_equal(model.labels_[: len(X)], alone.labels_)
+    for fit in (ClAM.fit, ClAM.partial_fit):
+        rows = np.vstack([X, shown])
+        model = fit(ClAM(**given), rows, sample_weight=weight)
+        np.testing.assert_array_equal(model.labels_, model.predict(rows))
 
 
 def test_one_wrong_value_does_not_change_completed_samples(global_random_seed):
