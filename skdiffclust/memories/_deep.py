@@ -274,7 +274,7 @@ class DeepTraining:
         memories, sizes = means_of(codes, weight, labels, self.model.memories)
         if self._stage == 0:
             empty = np.flatnonzero(sizes == 0)
-            chosen = self.random_state.randint(len(codes), size=len(empty))
+            chosen = self.random_state.choice(self._chosen, len(empty))
             memories[empty] = codes[chosen]
         with torch.no_grad():
             self.model.memory.memories.copy_(torch.from_numpy(memories))

@@ -143,6 +143,23 @@ def test_networks_that_are_frozen_stay_and_only_memories_are_trained(
             assert torch.equal(a, b)
 
 
+@pytest.mark.few_epochs
+def test_no_memory_moves_to_a_sample_of_no_weight(global_random_seed):
+    X, _ = blobs(global_random_seed)
+    rows = np.vstack([np.repeat(X[:2], 10, axis=0), np.full((40, 12), 30.0)])
+    weight = np.repeat([1.0, 0.0], [20, 40])
+    encoder, decoder = network(), nn.Linear(3, 12)
+    for module in (encoder, decoder):
+        module.requires_grad_(False)
+    for seed in range(3):
+        model = DeepClAM(4, encoder=encoder, decoder=decoder, n_init=1, max_iter=2)
+        with pytest.warns(ConvergenceWarning, match="2 clusters instead of 4"):
+            model.set_params(random_state=seed).fit(rows, sample_weight=weight)
+        codes = model.transform(rows)
+        far = np.linalg.norm(model.cluster_centers_ - codes[-1], axis=1)
+        assert far.min() > 0.5 * np.linalg.norm(codes[:20] - codes[-1], axis=1).min()
+
+
 def test_training_ends_where_clusters_no_longer_change(global_random_seed):
     X, y = blobs(global_random_seed)
     params = {**FAST, "max_iter": 100}
