@@ -110,7 +110,7 @@ def as_constraints(n_samples, partial_labels=None, must_link=None, cannot_link=N
         must = _check_must_link(must_link, n_samples)
     if cannot_link is not None:
         cannot = _check_cannot_link(cannot_link, n_samples)
-    return _close(n_samples, labels, must, cannot)
+    return _close(labels, _components(must, n_samples), cannot)
 
 
 def constraints_from_matrix(constraints, n_samples):
@@ -147,9 +147,9 @@ def constraints_from_matrix(constraints, n_samples):
         constraints = _as_array(constraints, title, what)
         if constraints.ndim == 1:
             labels = _check_labels(constraints, n_samples, title, what)
-            return _close(n_samples, labels, _NO_PAIRS, _NO_PAIRS)
+            return _close(labels, np.arange(n_samples), _NO_PAIRS)
     must, cannot = _pairs_of_matrix(constraints, n_samples, title, what)
-    closed = _close(n_samples, np.full(n_samples, -1), must, cannot)
+    closed = _close(np.full(n_samples, -1), _components(must, n_samples), cannot)
     return _clique_as_classes(closed)
 
 
@@ -243,7 +243,8 @@ def restrict(constraints, rows):
 
     `constraints` may have pairs in any order, more than once, or implied by classes.
     """
-    return as_constraints(len(rows), **metadata_of(constraints, rows))
+    given = metadata_of(constraints, rows)
+    return _close(given["partial_labels"], given["must_link"], given["cannot_link"])
 
 
 def is_free(constraints):
@@ -471,14 +472,14 @@ def _pairs_of_matrix(matrix, n_samples, title, what):
     return pairs[entries.data == 1], cannot
 
 
-def _close(n_samples, labels, must, cannot):
-    """Return the Constraints of labels (n,), must (a, 2) and cannot (b, 2) pairs."""
-    component = np.arange(n_samples)
-    if len(must):
-        component = _components(must, n_samples)
+def _close(labels, component, cannot):
+    """Return the Constraints of labels (n,), components of links (n,) and pairs (b, 2).
+
+    Samples of the same component must be together, and those of a pair apart.
+    """
     classes = _propagate(labels, component)
     # A class joins its components; components without one get ids above those.
-    joined = np.where(classes >= 0, classes, n_samples + component)
+    joined = np.where(classes >= 0, classes, len(labels) + component)
     groups = number_by_first_row(joined)
     if not len(cannot):
         return Constraints(groups, classes, cannot)
