@@ -29,14 +29,16 @@ from skdiffclust import (
     _validation,
 )
 
+# The kernels of the first one compile while those of the last one compile in another
+# process: two processes that need the same ones at the same time both compile them.
 ESTIMATORS = [
+    SpanningForestEmbedding(max_iter=5),
     AssociativeImputer(),
     ClAM(),
     GEMINI(),
-    GraphCutClustering(),
     SpanningForestClustering(),
     SparseGEMINI(),
-    SpanningForestEmbedding(max_iter=5),
+    GraphCutClustering(),
 ]
 # Their checks take minutes. The first fits many SparseGEMINI, others train a network.
 SLOW = [
