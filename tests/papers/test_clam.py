@@ -6,7 +6,14 @@ The tables of doc/reproductions are printed by ``benchmarks/reproduce_clam.py``.
 import numpy as np
 import pytest
 import reproduce_clam
-from reproduce_clam import TABLE_6, best_by_silhouette, k_means, published, silhouette
+from reproduce_clam import (
+    TABLE_6,
+    best_by_silhouette,
+    k_means,
+    published,
+    silhouette,
+    trained_seeds,
+)
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score as ari
@@ -27,18 +34,18 @@ def load(shared_data, name):
 
 
 @pytest.mark.parametrize("name", ["zoo", "ecoli", "movlib"])
-def test_default_reaches_k_means_by_silhouette(shared_data, name):
+def test_100_starts_reach_k_means_by_silhouette(shared_data, name):
     X, y = load(shared_data, name)
     k = len(np.unique(y))
-    models = [ClAM(k, n_init=1, random_state=state) for state in range(10)]
-    ours = best_by_silhouette(X, [model.fit_predict(X) for model in models])
-    peers = [model.fit_predict(X) for model in k_means(X, k, 10)]
-    peer = best_by_silhouette(X, peers)
-    assert silhouette(X, ours) > silhouette(X, peer) - 0.02
-    assert len(np.unique(ours)) == k
+    best = []
+    for models in (trained_seeds(X, k, 100), k_means(X, k, 100)):
+        labels = best_by_silhouette(X, [model.fit_predict(X) for model in models])
+        assert len(np.unique(labels)) == k
+        best.append(silhouette(X, labels))
+    assert best[0] > best[1] - 0.02
 
 
-@pytest.mark.parametrize("name, reached", [("zoo", 0.38), ("ecoli", 0.32)])
+@pytest.mark.parametrize("name, reached", [("zoo", 0.38), ("ecoli", 0.28)])
 def test_the_published_recipe_nears_table_1_with_many_restarts(
     shared_data, name, reached
 ):
