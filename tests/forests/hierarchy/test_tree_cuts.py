@@ -425,7 +425,7 @@ def test_outlier_scores_are_their_definition(global_random_seed):
     assert np.array_equal(outlier_scores(np.zeros(5), np.zeros(5, int)), np.zeros(5))
 
 
-# Last, so that another process has compiled the kernels meanwhile.
+# At the end of the file, when another process has compiled the kernels.
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n, core", [(120, 5), (60, 3), (59, 2)])
