@@ -176,7 +176,7 @@ class Checkpoint:
         ValueError for anything but a checkpoint and an empty folder.
         """
         if not os.path.lexists(self.folder):
-            self.folder.mkdir()
+            self.folder.mkdir(exist_ok=True)  # another process may make it meanwhile
         is_folder = self.folder.is_dir()
         paths = self.folder.iterdir() if is_folder else []
         names = [path.name for path in paths if path.name[0] != "."]

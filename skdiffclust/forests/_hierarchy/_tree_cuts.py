@@ -207,12 +207,12 @@ def _best_cut(part, values, min_size, power):
 
 
 def _blocks(part):
-    """Return slices of a part, in which intermediate results stay in fast memory."""
+    """Return slices of a part, short enough for what is computed to stay in a cache."""
     return [slice(k, k + _AT_ONCE) for k in range(0, len(part.samples), _AT_ONCE)]
 
 
 def _scores(block, part, values, min_size, power):
-    """Return the scores of the edges of a block of a part, -inf if not to be cut."""
+    """Return the scores (b,) of a block of edges of a part, -inf if not to be cut."""
     lengths = values.lengths[part.samples[block]]
     if min_size > 1:
         smaller = np.minimum(*_sides(part.weights, block))
