@@ -2,7 +2,7 @@
 
     python benchmarks/structure_gemini.py structure [--sets 100] [--seed 39000]
     python benchmarks/structure_gemini.py numbers [--sets 6] [--seed 39000]
-    python benchmarks/structure_gemini.py probabilities [--sets 8] [--seed 39000]
+    python benchmarks/structure_gemini.py probabilities [--sets 200] [--seed 39000]
     python benchmarks/structure_gemini.py features [--sets 20] [--seed 39000]
 
 structure  how often noise is called structure, and structure noise. Sets without
@@ -17,7 +17,8 @@ numbers  how often the number of clusters is right, and whether a wrong one is w
     of, beside the least BIC of mixtures with diagonal covariances and the largest
     silhouette of k-means, on simulations and on real tables.
 probabilities  expected calibration error in ten bins of the probability of the label,
-    for mixtures whose clusters overlap (2 to 4 standard deviations), normal and not.
+    for mixtures whose clusters overlap (2 to 4 standard deviations), normal and not;
+    and the error that probabilities have if they are exact, since samples are finite.
 features  the mean number of irrelevant features that SparseGEMINICV calls stable, and
     of those that `false_selections_` allows.
 
@@ -357,6 +358,13 @@ def calibration_error(assignments, y):
     return np.abs(gaps).sum() / len(y), is_right.mean()
 
 
+def of_exact_ones(rng, assignments):
+    """Return the calibration error where classes are drawn from the probabilities."""
+    drawn = (rng.rand(len(assignments), 1) > assignments.cumsum(axis=1)).sum(axis=1)
+    y = np.minimum(drawn, assignments.shape[1] - 1)
+    return calibration_error(assignments, y)[0]
+
+
 def probabilities(n_sets, seed):
     """Print calibration errors on the training samples and on new ones."""
     for name, noise in NOISE.items():
@@ -366,15 +374,22 @@ def probabilities(n_sets, seed):
             X, y = overlapping(rng, noise)
             new = rng.rand(len(X)) < 0.3
             model = GEMINI(y.max() + 1, random_state=i).fit(X[~new])
-            error, accuracy = calibration_error(model.predict_proba(X[~new]), y[~new])
-            outside, _ = calibration_error(model.predict_proba(X[new]), y[new])
-            rows.append((error, outside, 1 - accuracy))
-        error, outside, wrong = np.mean(rows, axis=0)
-        print(
-            f"{name}: calibration error {error:.3f}, new samples {outside:.3f} (largest"
-            f" {np.max(rows, axis=0)[0]:.3f}); of probabilities of one {wrong:.3f}",
-            flush=True,
-        )
+            row = []
+            for part in (~new, new):
+                assignments = model.predict_proba(X[part])
+                error, accuracy = calibration_error(assignments, y[part])
+                row += [error, of_exact_ones(rng, assignments), 1 - accuracy]
+            rows.append(row)
+        means = np.mean(rows, axis=0)
+        deviations = np.std(rows, axis=0) / np.sqrt(n_sets)
+        for i, part in enumerate(("training", "new")):
+            error, exact, wrong = means[3 * i : 3 * i + 3]
+            print(
+                f"{name}, {part} samples: calibration error {error:.3f} (standard error"
+                f" {deviations[3 * i]:.3f}), of exact probabilities {exact:.3f}, of "
+                f"probabilities of one {wrong:.3f}",
+                flush=True,
+            )
 
 
 def features(n_sets, seed):
@@ -399,7 +414,7 @@ def features(n_sets, seed):
 def main():
     """Print what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    sizes = {"structure": 100, "numbers": 6, "probabilities": 50, "features": 20}
+    sizes = {"structure": 100, "numbers": 6, "probabilities": 200, "features": 20}
     parser.add_argument("part", choices=sizes)
     parser.add_argument("--sets", type=int)
     parser.add_argument("--seed", type=int, default=39_000)

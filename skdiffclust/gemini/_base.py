@@ -184,7 +184,8 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples in the means of clusters and in that of the samples.
+            Weights of the samples in the means of clusters, the principal components
+            of the kernel, and the score. A sample of weight 2 counts as two.
         affinity : array-like of shape (n_samples, n_samples), default=None
             Kernel or distances between these samples. Required if `fit` was called
             with an affinity.
@@ -219,7 +220,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         elif relation is not None and not is_kernel:
             relation = Matrix(-np.square(relation.matrix) / 2)
         if relation is not None:
-            points = relation.coordinates()
+            points = relation.coordinates(weights)
         return silhouette_of_means(points, labels, weights)
 
     def _logits(self, X):
@@ -241,8 +242,6 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
     def _validate(self, X, *, reset):
         """Return X as a finite array (n, d), or as a csr_array in canonical format."""
-        if reset and self.device != "auto":
-            resolve_device(self.device, type(self).__name__)
         accepted = "csr" if self.__sklearn_tags__().input_tags.sparse else False
         X = validate_rows(self, X, reset=reset, accept_sparse=accepted)
         # One memory layout gives the same bits for a list, an array, and a frame.
@@ -309,6 +308,8 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         of clusters of this fit, which may be counted later, is set to the parameter.
         """
         self._refuse_unused_precomputed()
+        if first and self.device != "auto":
+            resolve_device(self.device, type(self).__name__)
         is_auto = isinstance(self.n_clusters, str)
         self._n_clusters = "auto" if is_auto else int(self.n_clusters)
         X = self._validate(X, reset=first)
@@ -379,8 +380,8 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
                 units = Units.of_rows(centered(X, means), row_weights, 0)
                 gamma = self._scaled_gamma(units, X.shape[1])
                 affinity = self._relation(X, X, units, gamma)
-            X = affinity.take(rows).coordinates()
             row_weights = row_weights[rows]
+            X = affinity.take(rows).coordinates(row_weights)
         least, most = bounds_of_clusters(constraints)
         return count_clusters(
             near_one(X),

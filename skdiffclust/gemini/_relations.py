@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from scipy import linalg
 from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.metrics.pairwise import KERNEL_PARAMS, PAIRWISE_KERNEL_FUNCTIONS
@@ -58,8 +57,8 @@ class Features:
         product -= row_weights @ product
         return product, sums.T @ sums
 
-    def coordinates(self):
-        """Return samples (n, r) whose products are those of the centred kernel."""
+    def coordinates(self, weights):
+        """Return samples (n, r) whose products are those of the kernel."""
         return self.features
 
     @cached_property
@@ -95,17 +94,20 @@ class Matrix:
         gram = (columns.T @ product).astype(np.float64)
         return product, (gram + gram.T) / 2
 
-    def coordinates(self):
+    def coordinates(self, weights):
         """Return samples (n, r) whose products are about those of the centred kernel.
 
-        Along its leading principal components.
+        Along its leading principal components, for samples with weights (n,).
         """
-        matrix = self.matrix - self.matrix.mean(axis=0)
-        matrix -= matrix.mean(axis=1)[:, None]
-        last = len(matrix) - 1
-        first = max(0, last + 1 - _MOST_COMPONENTS)
-        values, vectors = linalg.eigh(matrix, subset_by_index=[first, last])
-        return vectors * np.sqrt(np.maximum(values, 0))
+        shares = weights / weights.sum()
+        matrix = self.matrix - shares @ self.matrix
+        matrix -= (matrix @ shares)[:, None]
+        roots = np.sqrt(shares)[:, None]
+        # Solvers of a part of the components fail where many are of one size.
+        values, vectors = np.linalg.eigh(roots * matrix * roots.T)
+        varies = values > values[-1] * len(matrix) * self.rounding
+        varies[:-_MOST_COMPONENTS] = False
+        return matrix @ (roots * vectors[:, varies] / np.sqrt(values[varies]))
 
     @property
     def rounding(self):

@@ -323,12 +323,10 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         sparse = self._sparse()
         numbers = self._numbers(sparse.n_clusters)
         is_auto = numbers == "auto"
-        sparse.set_params(n_clusters="auto" if is_auto else max(numbers))
+        X = BaseGEMINI._validate(self, X, reset=True)
+        # Numbers of clusters are compared with the samples of a subset below.
+        sparse.set_params(n_clusters="auto")
         X, row_weights, means = sparse._check_rows(X, sample_weight)
-        drop_stale(self, ["feature_names_in_"])
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(sparse, name):
-                setattr(self, name, getattr(sparse, name))
         present = np.flatnonzero(row_weights > 0)
         self._check_subsets(len(present), 2 if is_auto else max(numbers))
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)

@@ -426,6 +426,27 @@ def test_weights_of_a_score_are_repeated_samples(container, global_random_seed):
     assert score["weighted"] == pytest.approx(np.mean(values))
 
 
+def test_weights_of_a_score_are_repeated_samples_of_a_kernel(global_random_seed):
+    X, _ = blobs(60, seed=global_random_seed)
+    gemini = GEMINI(3, kernel="rbf", gamma=1.0, **FAST).fit(X)
+    # Components beyond the 32 leading ones are left out.
+    counts = np.where(np.arange(60) % 5, 1, 6)
+    counts[1] = 0
+    weighted = gemini.score(X, sample_weight=counts)
+    repeated = gemini.score(np.repeat(X, counts, axis=0))
+    assert weighted == pytest.approx(repeated, rel=1e-9)
+
+
+@pytest.mark.parametrize("n_samples", [60, 100, 200])
+def test_a_kernel_whose_components_have_one_size(n_samples):
+    # No two samples are similar, but for a third of them, which are equal.
+    K = np.eye(n_samples)
+    K[: n_samples // 3, : n_samples // 3] = 1.0
+    X = np.arange(n_samples)[:, None].clip(n_samples // 3)
+    gemini = quiet_fit(GEMINI(2, **FAST), X, affinity=K)
+    assert -1 <= gemini.score(X, affinity=K) <= 1
+
+
 def test_a_kernel_that_single_precision_cannot_hold_is_refused():
     X = np.float32(1e8) * blobs(30)[0].astype(np.float32)
     gemini = GEMINI(3, kernel="polynomial", **FAST)

@@ -157,6 +157,18 @@ def test_a_subset_with_fewer_rows_than_clusters_is_refused():
         search(3, sample_fraction=0.02, **FAST).fit(problem())
 
 
+def test_errors_name_the_search_and_not_the_estimator_that_it_wraps():
+    X = problem()
+    with pytest.raises(ValueError, match="n_clusters=81 of the 80") as error:
+        search(81, **QUICK).fit(X)
+    assert "SparseGEMINICV" in str(error.value)
+    with pytest.raises(ValueError, match="required by SparseGEMINICV"):
+        search(2, **QUICK).fit(X[:, :0])
+    X[3, 1] = np.nan
+    with pytest.raises(ValueError, match="SparseGEMINICV does not accept missing"):
+        search(2, **QUICK).fit(X)
+
+
 # The whole fit reports that it found fewer clusters.
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_concurrent_fits_leave_the_filters_of_warnings_alone():
