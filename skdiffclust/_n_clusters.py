@@ -135,12 +135,8 @@ def count_clusters(Z, weight, random_state, *, least=2, most=None):
     32 principal components of them are used.
     """
     rows = rows_to_count(weight, random_state)
-    X = Z[rows]
-    weight = np.asarray(weight, dtype=np.float64)[rows]
-    weight /= weight.mean()
+    X, weight = _points_to_count(Z[rows], weight[rows])
     n_samples = len(rows)
-    n_components = min(_MOST_COMPONENTS, n_samples // _SAMPLES_PER_COMPONENT)
-    X = principal_components(X, max(n_components, _LEAST_COMPONENTS), weight)
     start = min(n_samples, max(least, min(_MOST_CLUSTERS, int(np.sqrt(n_samples)))))
     most = start if most is None else most
     path = [
@@ -192,6 +188,26 @@ def rows_to_count(weight, random_state):
     if len(rows) > _MOST_SAMPLES:
         rows = np.sort(random_state.choice(rows, _MOST_SAMPLES, replace=False))
     return rows
+
+
+def are_clear(Z, weight, labels):
+    """Whether the clusters of labels (n,) of samples Z (n, d), weights (n,), are clear.
+
+    As `count_clusters` would take their number for clear if it had found them.
+    """
+    X, weight = _points_to_count(Z, weight)
+    clusters = _Clusters.of(X, weight, np.unique(labels, return_inverse=True)[1])
+    is_several = len(clusters.sizes) > 1
+    return is_several and not _finding(clusters, clusters.separation(X, weight))
+
+
+def _points_to_count(X, weight):
+    """Return principal components of X (n, d), and weights (n,) with a mean of one."""
+    weight = np.asarray(weight, dtype=np.float64)
+    weight = weight / weight.mean()
+    n_components = min(_MOST_COMPONENTS, len(weight) // _SAMPLES_PER_COMPONENT)
+    n_components = max(n_components, _LEAST_COMPONENTS)
+    return principal_components(X, n_components, weight), weight
 
 
 def _stability(X, weight, n_most, random_state):

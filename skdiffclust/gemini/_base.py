@@ -25,7 +25,7 @@ from skdiffclust._constraints import bounds_of_clusters, check_feasible
 from skdiffclust._devices import resolve_device
 from skdiffclust._encoder import Encoder
 from skdiffclust._history import warn_of_convergence, warn_of_small_clusters
-from skdiffclust._n_clusters import count_clusters, rows_to_count
+from skdiffclust._n_clusters import are_clear, count_clusters, rows_to_count
 from skdiffclust._validation import (
     canonical_rows,
     hidden_widths,
@@ -47,6 +47,7 @@ from skdiffclust.gemini._sparse_rows import (
     centered,
     weighted_means,
 )
+from skdiffclust.gemini._stability import adjusted_rand, warn_of_other_clusters
 from skdiffclust.gemini._starts import (
     family_of_cells,
     family_of_labels,
@@ -87,6 +88,8 @@ def has_features(estimator):
 
 # Of more samples, only the restart from k-means is trained.
 _MANY_SAMPLES = 20_000
+# Agreement with the clear clusters of k-means below which a fit warns.
+_LEAST_AGREEMENT = 0.8
 # The parameter that an affinity replaces, and its default, by kind of relation.
 _AFFINITIES = {"kernel": ("kernel", "linear"), "distance": ("metric", "euclidean")}
 
@@ -95,12 +98,16 @@ class Starts(NamedTuple):
     """Initial models: `n_trained` and, if `has_sharp`, a last one that is sharp.
 
     The one with the number `final` is not trained, as it has no gradient but rounding.
+    `rows` (m,), None for all, have the labels `k_means` (m,) by k-means, which are None
+    with links or if the objective is not the MMD with a linear kernel.
     """
 
     n_trained: int
     has_sharp: bool
     models: Iterator
     final: int | None = None
+    rows: np.ndarray | None = None
+    k_means: np.ndarray | None = None
 
 
 class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
@@ -467,7 +474,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             return Starts(n_trained, False, chain([template], others))
         mode = self._mode() if self._is_linear(problem) else None
         rows = rows_to_start(problem, n_clusters)
-        cells = initial_cells(problem, rows, n_clusters, mode, rng)
+        cells, k_means = initial_cells(problem, rows, n_clusters, mode, rng)
         labels = labels_in(problem.X, cells)
         n_trained = self._n_trained(problem, kind, labels)
         if not n_trained:
@@ -487,8 +494,23 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             yield family(factor * sharp_factor(family, some))
 
         # Links and l2 have a gradient at a hard partition, the objective has none.
-        has_gradient = n_trained and (problem.constraints is not None or problem.l2)
-        return Starts(n_trained, True, models(), None if has_gradient else n_trained)
+        has_links = problem.constraints is not None
+        final = None if n_trained and (has_links or problem.l2) else n_trained
+        k_means = None if has_links or mode is None else k_means
+        return Starts(n_trained, True, models(), final, rows, k_means)
+
+    def _warn_if_unequal(self, X, row_weights, labels, starts):
+        """Warn if labels (n,) of X (n, d) are not the clear clusters of the Starts."""
+        if starts.k_means is None:
+            return
+        rows, others = starts.rows, starts.k_means
+        if rows is None:
+            rows = np.flatnonzero(row_weights > 0)
+            others = others[rows]
+        labels, weights = labels[rows], row_weights[rows]
+        if adjusted_rand(labels, others, weights) < _LEAST_AGREEMENT:
+            if are_clear(near_one(X[rows]), weights, others):
+                warn_of_other_clusters(type(self).__name__, labels, others, weights)
 
     def _is_linear(self, problem):
         """Return whether the kernel of a problem is the linear one, of features."""

@@ -30,7 +30,6 @@ from skdiffclust.gemini._base import (
 from skdiffclust.gemini._calibration import temperature_of
 from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._sparse_rows import centered
-from skdiffclust.gemini._stability import warn_of_other_clusters
 from skdiffclust.gemini._stream import check_stream, continue_training
 from skdiffclust.gemini._training import train_model
 
@@ -65,7 +64,8 @@ class GEMINI(BaseGEMINI):
     r"""Cluster by maximising a generalised mutual information.
 
     Clusters should be of similar sizes: of 500 and 10 samples, however far apart, the
-    objective prefers two halves (which ``n_clusters="auto"`` warns of).
+    objective prefers two halves. A warning names the sizes of both if the clusters of
+    k-means are clearly separated.
 
     A discriminative model p(y|x) is trained so that the distributions of the clusters
     differ as much as possible, either from the distribution of all samples
@@ -261,12 +261,12 @@ class GEMINI(BaseGEMINI):
     above 4. Heavy tails, skewness, and the splitting of a long or bent cluster do not
     have two modes. If that is not clear, a larger number may be chosen: the largest one
     at which stability times score has a peak almost as high as its highest. A
-    ConvergenceWarning is issued if the separation might be due to chance, if the
+    ConvergenceWarning is issued if the separation might be due to chance, and if the
     longest axes of the clusters differ, so that they are not round or two were taken
-    for one, and if the objective has other clusters. At most 2000 samples and 32
-    principal components, as in [3]_, are used. With a kernel other than the linear one,
-    clusters are counted along the principal components of the kernel; for other
-    objectives, along those of X. Numbers that contradict the links are not chosen.
+    for one. At most 2000 samples and 32 principal components, as in [3]_, are used.
+    With a kernel other than the linear one, clusters are counted along the principal
+    components of the kernel; for other objectives, along those of X. Numbers that
+    contradict the links are not chosen.
 
     References
     ----------
@@ -393,15 +393,15 @@ class GEMINI(BaseGEMINI):
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than requested, links are not satisfied, the
-            loss diverges, or training has not converged after `max_iter` epochs.
+            If fewer clusters are found than requested, or others than clear ones of
+            k-means, links are not satisfied, the loss diverges, or training has not
+            converged after `max_iter` epochs.
         """
         X, row_weights, means = self._check_rows(X, sample_weight)
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
         affinity = self._check_affinity(affinity, X)
         rng = check_random_state(self.random_state)
         self.n_clusters_curve_ = None
-        count = None
         if self.n_clusters == "auto":
             if callable(self.model):
                 raise ValueError(
@@ -466,8 +466,7 @@ class GEMINI(BaseGEMINI):
         attributes["_units"] = units
         attributes["start_kept_"] = starts.has_sharp and is_sharp and not has_gained
         self._publish(logits, attributes, problem, best)
-        if count is not None and count.is_clear:
-            warn_of_other_clusters("GEMINI", self.labels_[count.rows], count.labels)
+        self._warn_if_unequal(X, row_weights, self.labels_, starts)
         training.finish()
         return self
 

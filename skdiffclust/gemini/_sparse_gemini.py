@@ -372,9 +372,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than requested, no feature is selected, links
-            are not satisfied, the loss diverges, or training has not converged after
-            `max_iter` epochs.
+            If fewer clusters are found than requested, or others than clear ones of
+            k-means, no feature is selected, links are not satisfied, the loss diverges,
+            or training has not converged after `max_iter` epochs.
         """
         links = (partial_labels, must_link, cannot_link)
         X, means, problem = self._prepare(X, sample_weight, affinity, links)
@@ -640,6 +640,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         best = ordered(best, logits(best), problem.row_weights)
         n_iter = training.best.n_iter
         best_logits = logits(best)
+        if self._judged is None:
+            labels = best_logits.argmax(axis=1)
+            self._warn_if_unequal(X, problem.row_weights, labels, starts)
         # The best one may be sharp, without a gradient.
         start = softened(best, problem)
         if self._kind() == "skip" or self._tolerance(len(problem.X)) is None:

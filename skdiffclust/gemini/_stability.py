@@ -24,8 +24,6 @@ _N_RUNS = 2
 _FEW_VALUES = 5
 # Log-likelihood ratio up to which skewness and heavy tails explain two modes.
 LEAST_RATIO = 5.0
-# Agreement of clusters with those that were counted below which a fit warns.
-_LEAST_AGREEMENT = 0.8
 
 
 @dataclass(frozen=True)
@@ -139,16 +137,22 @@ def by_densest_quarter(X):
     return X / (deviations * shares)
 
 
-def warn_of_other_clusters(name, labels, counted):
-    """Warn if labels (n,) are not the clusters (n,) that were counted."""
-    agreement = adjusted_rand(labels, counted)
-    if agreement < _LEAST_AGREEMENT:
-        warn_of_convergence(
-            f"{name} finds other clusters than those that were counted: the sizes are "
-            f"{np.bincount(labels).tolist()} and {np.bincount(counted).tolist()}, and "
-            f"the adjusted Rand index is {agreement:.2f}. The objective favours "
-            "clusters of similar sizes. Use ClAM or KMeans if they are unequal.",
-        )
+def warn_of_other_clusters(name, labels, others, weights):
+    """Warn that labels (n,) are not the clear clusters (n,) of k-means.
+
+    Of samples with weights (n,).
+    """
+    shares = [
+        100 * np.sort(np.bincount(each, weights))[::-1] / weights.sum()
+        for each in (labels, others)
+    ]
+    own, others = (", ".join(f"{share:.3g}" for share in each) for each in shares)
+    warn_of_convergence(
+        f"{name} finds other clusters than k-means, whose clusters are clearly "
+        f"separated: they have {own} % of the samples, those of k-means {others} %. "
+        "The objective favours clusters of similar sizes. Use ClAM or KMeans if they "
+        "are unequal, and raise n_init or max_iter if they are not.",
+    )
 
 
 def gaussian_like(X, random_state):

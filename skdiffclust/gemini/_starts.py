@@ -314,11 +314,12 @@ def rows_to_start(problem, n_clusters):
 def initial_cells(problem, rows, n_clusters, linear_mode, random_state):
     """Return weights (d, k) and biases (k,) of the cells that models start from.
 
-    `linear_mode` is "ova" or "ovo" for the MMD with a linear kernel, and None for all
-    else. Partitions are searched on some `rows` (m,), None for all. The features of a
-    linear kernel are as far apart as the samples, in fewer dimensions where there are
-    more features than samples. Linked samples are placed at their mean, which amounts
-    to k-means under must-links.
+    Beside them, the labels (m,) of the best run of k-means. `linear_mode` is "ova" or
+    "ovo" for the MMD with a linear kernel, and None for all else. Partitions are
+    searched on some `rows` (m,), None for all. The features of a linear kernel are as
+    far apart as the samples, in fewer dimensions where there are more features than
+    samples. Linked samples are placed at their mean, which amounts to k-means under
+    must-links.
     """
     some = problem if rows is None else problem.take(rows)
     points = some.X if linear_mode is None else some.relation.features
@@ -327,12 +328,15 @@ def initial_cells(problem, rows, n_clusters, linear_mode, random_state):
     partitions = start_partitions(points, some.row_weights, n_clusters, random_state)
     cells = best_cells(some, partitions, n_clusters, linear_mode)
     if rows is None:
-        return cells
+        return cells, partitions[0]
     labels = labels_in(problem.X, cells)
     if linear_mode is None:
-        return voronoi(problem.X, problem.row_weights, labels, n_clusters)
-    _, *cells = ascend(problem.X, problem.row_weights, labels, n_clusters, linear_mode)
-    return cells
+        cells = voronoi(problem.X, problem.row_weights, labels, n_clusters)
+    else:
+        _, *cells = ascend(
+            problem.X, problem.row_weights, labels, n_clusters, linear_mode
+        )
+    return cells, partitions[0]
 
 
 def best_cells(problem, partitions, n_clusters, linear_mode):

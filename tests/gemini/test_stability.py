@@ -9,12 +9,13 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 from scipy.stats import norm
 from sklearn.base import clone
+from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.pairwise import rbf_kernel
 
-from skdiffclust import GEMINI
+from skdiffclust import GEMINI, SparseGEMINI
 from skdiffclust.gemini._stability import (
     Structure,
     adjusted_rand,
@@ -217,12 +218,25 @@ def test_the_number_of_clusters_is_found(n_clusters):
     assert gemini.set_params(n_clusters=2).fit(X).n_clusters_curve_ is None
 
 
-def test_clusters_of_unequal_sizes_are_warned_of(global_random_seed):
+@pytest.mark.parametrize("estimator", [GEMINI("auto"), GEMINI(2), SparseGEMINI(2)])
+def test_clusters_of_unequal_sizes_are_warned_of(estimator, global_random_seed):
     X = np.random.RandomState(global_random_seed).normal(size=(510, 5))
     X[:10] += 13 / np.sqrt(5)
-    gemini = GEMINI("auto", random_state=0)
-    with pytest.warns(ConvergenceWarning, match=r"\[500, 10\].*of similar sizes"):
-        assert gemini.fit(X).n_clusters_ == 2
+    estimator = clone(estimator).set_params(random_state=0)
+    match = rf"{type(estimator).__name__} finds.* k-means 98, 1\.96 %.*of similar sizes"
+    with pytest.warns(ConvergenceWarning, match=match):
+        assert estimator.fit(X).n_clusters_ == 2
+    # A weight of two is a repeated sample, and one of zero is none.
+    weight = np.repeat([1.0, 2.0, 0.0], [10, 250, 250])
+    with pytest.warns(ConvergenceWarning, match=match):
+        estimator.fit(X, sample_weight=weight)
+
+
+def test_other_clusters_than_unclear_ones_of_k_means_need_no_warning():
+    X = np.random.RandomState(0).standard_t(3, size=(300, 6))
+    labels = GEMINI(3, random_state=0).fit_predict(X)
+    k_means = KMeans(3, n_init=10, random_state=0).fit_predict(X)
+    assert adjusted_rand_score(k_means, labels) < 0.5
 
 
 def test_one_gaussian_has_no_clear_number():
