@@ -225,17 +225,18 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     would be Ward's cost with the gap between two parts in place of the distance of
     their centres.
 
-    Where an edge is longer by far than those on both sides of it, sizes do not matter:
-    by 2.5 standard deviations of the logarithms of the lengths above their mean on
-    either side, and by a factor of 1.25. If it leads to a cluster of at least five
-    samples and at most a tenth of its part, which may not be sparser than the other
-    side by three standard deviations, and is longer by two of them than the edge with
-    the largest score of the part, it is cut in place of that edge. If it has the
-    largest score of a part itself, with at least five samples on either side, the part
-    is divided before others, as soon as it was made; a side of fewer than 20 samples
-    may not be sparser than the other by three standard deviations, either. So a small
-    cluster beside a large one is found, and gaps between dense clusters come before
-    edges inside a sparse one.
+    Where an edge is longer by far than those on both sides of it, sizes do not matter.
+    If it leads to a cluster of at least five samples and at most a tenth of its part,
+    it is cut in place of the edge with the largest score of the part, provided that it
+    is longer by 1.5 standard deviations of the logarithms of the lengths than their
+    mean on either side, and by two than that edge, each time by a factor of 1.25 at
+    least, and that the cluster is not sparser than the other side by three standard
+    deviations and a factor of 3. If an edge has the largest score of its part, at least
+    five samples on either side, and is longer than either side by 2.5 standard
+    deviations and a factor of 1.25, the part is divided before others, as soon as it
+    was made; a side of fewer than 20 samples may not be that much sparser, either. So a
+    small cluster beside a large one is found, and gaps between dense clusters come
+    before edges inside a sparse one.
     Cuts are nested in the number of clusters, their scores never increase, and the unit
     of the lengths does not matter. `sample_weight` multiplies sizes: a weight of 2 is a
     sample repeated.
@@ -248,12 +249,14 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     smaller side (below 5, the evidence is at most 0). With S_k the score of the cut
     into k clusters, "auto" is the k, from 2 to min(200, max(5, n_samples / 10)), with
     the largest sum of (evidence - 0.13) over the cuts into 2 to k clusters, plus
-    0.4 log(S_k / S_(k+1)). In data without clusters this rarely exceeds 0.3; if it does
-    not, the number is that of another rule: the last k with S_k > 2 S_(k+1), or else
-    the k with the largest log(S_k / S_(k+1)) / log(1 + sqrt(2 / k)). A
-    `ConvergenceWarning` is issued if this quotient is not above 1.25, either, and where
-    the two rules differ; it has both numbers then. With ``cut_rule="longest"`` it is
-    the k with the largest ratio of lengths.
+    0.4 log(S_k / S_(k+1)). Further cuts follow if their smaller sides have at most a
+    tenth of both, as long as they raise the sum; 3 / s is subtracted for these. In data
+    without clusters the first sum rarely exceeds 0.3; if it does not, the number is
+    that of another rule: the last k with S_k > 2 S_(k+1), or else the k with the
+    largest log(S_k / S_(k+1)) / log(1 + sqrt(2 / k)). A `ConvergenceWarning` is issued
+    if this quotient is not above 1.25, either, and where the two rules differ; it has
+    both numbers then. With ``cut_rule="longest"`` it is the k with the largest ratio of
+    lengths.
 
     **Memberships.** Each of `n_perturbations` draws multiplies the lengths of the tree
     and of 15 nearest neighbours by ``exp(edge_noise * z)`` with z standard normal,
@@ -910,7 +913,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             falls = falls_of(scores[first - 2 : highest_number(n_samples)])[:-1]
             return first + int(np.argmax(falls)) if len(falls) else tree.n_parts
         evidence = evidence_of_cuts(tree, positions, sizes)
-        choice = choose_number(scores, evidence, tree.n_parts, n_samples)
+        choice = choose_number(scores, *evidence, tree.n_parts, n_samples)
         if choice.is_clear and choice.other in (None, choice.n_clusters):
             return choice.n_clusters
         said = "sees no clear structure"

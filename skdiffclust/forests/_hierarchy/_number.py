@@ -5,7 +5,8 @@ which most of a side is one component of single linkage says what that is, and d
 neither on its size nor on its outliers. So every cut has evidence, the logarithm of
 the ratio, and the number of clusters is where the sum of the evidence is largest: where
 scores of many cuts are nearly equal, as of clusters alike, or fall evenly, as of an
-embedding, no single fall tells.
+embedding, no single fall tells. Scores of small clusters are small, however far away
+these are, so that only the evidence counts for those cut after the large ones.
 """
 
 from typing import NamedTuple
@@ -14,7 +15,7 @@ import numpy as np
 
 from skdiffclust.forests._hierarchy._core_sizes import weighted_quantile
 from skdiffclust.forests._hierarchy._linkage import linkage_matrix
-from skdiffclust.forests._hierarchy._tree_cuts import LEAST_CLUSTER
+from skdiffclust.forests._hierarchy._tree_cuts import LEAST_CLUSTER, SMALL_PART
 from skdiffclust.forests._trees._compilation_threshold import compiled_above_small
 from skdiffclust.forests._trees._tree import components
 
@@ -25,8 +26,10 @@ _SHARE = 0.8
 # Evidence that a cut between large sides has to have, and what counts of it at most.
 _LEAST_EVIDENCE = 0.13
 _MOST_EVIDENCE = 1.0
-# Evidence that the smaller side of m samples has by chance, times m.
+# Evidence that the smaller side of m samples has by chance, times m, among all cuts and
+# among those of small sides after the others.
 _CHANCE = 5.0
+_CHANCE_OF_SMALL = 3.0
 # How much the logarithm of the fall of the scores counts beside the sum.
 _WEIGHT_OF_FALL = 0.4
 # Without structure, sums and falls beside usual ones rarely exceed these.
@@ -43,12 +46,13 @@ class Choice(NamedTuple):
 
 
 def evidence_of_cuts(tree, positions, sizes):
-    """Return the evidence (m,) that successive cuts of a tree separate clusters.
+    """Return the evidence (m,) that successive cuts of a tree separate clusters, twice.
 
     It is log(l / r), between -1 and 1, less 5 / s. Here l is the length of the edge,
     and r the larger of two, one for each side: the length at which a component of
     single linkage has four fifths of the side. The size of the smaller side is s: a
     few samples are often apart by chance. If s is below 5, it is log(l / r), at most 0.
+    The second (m,) is less 3 / s, and -inf unless s is at most a tenth of both sides.
     ``positions`` (m,) are those of the edges in the CutTree, ``sizes`` (n,) of
     `core_sizes`. In data without clusters edges are cut that lie in their middle, where
     the evidence is negative. A pass over the part for every cut.
@@ -63,6 +67,7 @@ def evidence_of_cuts(tree, positions, sizes):
     parts = np.split(by_part, np.cumsum(np.bincount(finest))[:-1])
     part_of = np.arange(len(parts))
     evidence = np.empty(len(positions))
+    of_small = np.full(len(positions), -np.inf)
     # The last cut first: then its two sides are parts that are joined again.
     for i in range(len(positions) - 1, -1, -1):
         one, other = part_of[cuts[i]]
@@ -72,14 +77,16 @@ def evidence_of_cuts(tree, positions, sizes):
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.log(tree.lengths[positions[i]]) - np.log(within)
         ratio = np.clip(ratio, -_MOST_EVIDENCE, _MOST_EVIDENCE)
-        smaller = min(in_order[side].sum() for side in sides)
+        smaller, larger = sorted(in_order[side].sum() for side in sides)
         if smaller < LEAST_CLUSTER:
             evidence[i] = min(ratio, 0.0)
         else:
             evidence[i] = ratio - _CHANCE / smaller
+            if smaller <= SMALL_PART * (smaller + larger):
+                of_small[i] = ratio - _CHANCE_OF_SMALL / smaller
         parts[one] = np.sort(np.concatenate(sides), kind="stable")
         part_of[part_of == other] = one
-    return evidence
+    return evidence, of_small
 
 
 @compiled_above_small
@@ -119,15 +126,16 @@ def _length_of_most(places, heights, sizes):
     return weighted_quantile(joined, sizes, _SHARE)
 
 
-def choose_number(scores, evidence, n_parts, n_samples):
+def choose_number(scores, evidence, of_small, n_parts, n_samples):
     """Return the Choice of the number of clusters after successive cuts.
 
-    ``scores[i]`` and ``evidence[i]`` are those of the cut into i + 2 clusters; the
-    first `n_parts` - 1 were forced and count for nothing. With e the evidence and S the
-    scores, it is the k with the largest sum of e - 0.13 over the cuts into 2 to k
-    clusters, plus 0.4 log(S_k / S_(k+1)). Over data without clusters this rarely
-    exceeds 0.3; if it does not, the number is `n_parts`, or with one part that of
-    `number_by_falls`, which is the other one elsewhere.
+    ``scores[i]``, ``evidence[i]`` and ``of_small[i]`` are those of the cut into i + 2
+    clusters; the first `n_parts` - 1 were forced and count for nothing. With e the
+    evidence and S the scores, it is the k with the largest sum of e - 0.13 over the
+    cuts into 2 to k clusters, plus 0.4 log(S_k / S_(k+1)). The cuts of small sides that
+    follow are added as long as they raise the sum. Over data without clusters the first
+    sum rarely exceeds 0.3; if it does not, the number is `n_parts`, or with one part
+    that of `number_by_falls`, which is the other one elsewhere.
     """
     first = max(2, n_parts + 1)
     n_candidates = max(highest_number(n_samples) - first + 1, 0)
@@ -139,10 +147,13 @@ def choose_number(scores, evidence, n_parts, n_samples):
     if n_parts == 1:
         other, fall = number_by_falls(falls)
         is_clear = fall > _CLEAR_FALL
-    evidence = evidence[first - 2 :][: len(falls)]
-    total = np.cumsum(evidence - _LEAST_EVIDENCE) + _WEIGHT_OF_FALL * falls
+    last = first - 2 + len(falls)
+    total = np.cumsum(evidence[first - 2 : last] - _LEAST_EVIDENCE)
+    total += _WEIGHT_OF_FALL * falls
+    best = first + int(np.argmax(total))
     if total.max() > _CLEAR:
-        return Choice(first + int(np.argmax(total)), True, other)
+        more = np.cumsum(of_small[best - 1 : last] - _LEAST_EVIDENCE)
+        return Choice(best + int(np.argmax(np.append(0.0, more))), True, other)
     return Choice(other or n_parts, is_clear, None)
 
 

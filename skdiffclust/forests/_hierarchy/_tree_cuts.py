@@ -35,18 +35,21 @@ SIZE_POWER = 0.75
 # A cluster has at least this size, that of a core; it is small if it has at most this
 # part of its tree.
 LEAST_CLUSTER = 5.0
-_SMALL_PART = 0.1
+SMALL_PART = 0.1
 # At least as many samples that lie apart are no group of outliers.
 _LEAST_CLEAR = 20.0
 # Standard deviations by which the logarithm of the length of a clear gap exceeds the
-# mean of those on either side, and, if it leads to a small cluster, that of the best
-# edge; and by which the mean of the small cluster may exceed that of the other side, as
-# it does for a group of outliers. Where log lengths differ little, as in many
-# dimensions, excesses are at least the logarithm of the factor.
+# mean of those on either side; the same for an edge to a small cluster, which also
+# exceeds the best edge; and by which the mean of the small cluster may exceed that of
+# the other side, as it does for a group of outliers. Where log lengths differ little,
+# as in many dimensions, excesses are at least the logarithm of the first factor, and
+# the small cluster may be sparser by the second.
 _ABOVE_SIDES = 2.5
+_ABOVE_SIDES_OF_SMALL = 1.5
 _ABOVE_BEST = 2.0
 _SPARSER = 3.0
 _LEAST_FACTOR = 1.25
+_SPARSER_FACTOR = 3.0
 # Edges that are scored at once.
 _AT_ONCE = 2**13
 
@@ -251,7 +254,7 @@ def _small_clusters(part, values, place, min_size):
     The edge at `place` has the largest score. Edges of length zero, which are those
     between repeated samples, are left out of all means.
     """
-    most = _SMALL_PART * part.sizes[0]
+    most = SMALL_PART * part.sizes[0]
     if most < LEAST_CLUSTER:
         return np.empty(0, dtype=np.int64)
     best = values.logs[part.samples[place]]
@@ -289,8 +292,9 @@ def _small_clusters(part, values, place, min_size):
     above = above / np.maximum(n_above, 1)
     own = logs[start] - np.maximum(below, above)
     sparser = np.where(one <= other, 1.0, -1.0) * (below - above)
-    is_clear = own >= max(_ABOVE_SIDES * spread, np.log(_LEAST_FACTOR))
-    return start[has_both & is_clear & (sparser <= _SPARSER * spread)]
+    is_clear = own >= max(_ABOVE_SIDES_OF_SMALL * spread, np.log(_LEAST_FACTOR))
+    is_dense = sparser <= max(_SPARSER * spread, np.log(_SPARSER_FACTOR))
+    return start[has_both & is_clear & is_dense]
 
 
 def _is_clear(part, values, place):
@@ -314,7 +318,7 @@ def _is_clear(part, values, place):
     spreads = np.array([side.std() for side in sides])
     if smaller < _LEAST_CLEAR:
         spreads[:] = spreads.max()
-        if means[0] - means[1] > _SPARSER * spreads[0]:
+        if means[0] - means[1] > max(_SPARSER * spreads[0], np.log(_SPARSER_FACTOR)):
             return False
     least = np.maximum(_ABOVE_SIDES * spreads, np.log(_LEAST_FACTOR))
     return (logs[place] - means >= least).all()

@@ -1,5 +1,6 @@
 """Size-weighted cuts, against their definition carried out naively."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -75,8 +76,8 @@ def naive_part(tree, sizes, cuts, part, least_clear):
             and min(len(low), len(high))
             and logs[e] > logs[best] + least
             and logs[e] >= logs[best] + 2 * spread
-            and logs[e] >= max(low.mean(), high.mean()) + max(2.5 * spread, least)
-            and low.mean() <= high.mean() + 3 * spread
+            and logs[e] >= max(low.mean(), high.mean()) + max(1.5 * spread, least)
+            and low.mean() <= high.mean() + max(3 * spread, np.log(3))
         ):
             return score, int(e), True
     smaller = min(size for size, _ in sides[best])
@@ -91,7 +92,7 @@ def naive_part(tree, sizes, cuts, part, least_clear):
     if smaller < least_clear:
         spread = max(one.std(), other.std())
         is_clear &= bool(logs[best] >= max(one.mean(), other.mean()) + 2.5 * spread)
-        is_clear &= bool(one.mean() <= other.mean() + 3 * spread)
+        is_clear &= bool(one.mean() <= other.mean() + max(3 * spread, np.log(3)))
     return score, best, is_clear
 
 
@@ -234,6 +235,35 @@ def test_a_small_cluster_beside_a_large_one(n, n_small, d, global_random_seed):
     assert np.bincount(forest.labels_)[2] == n_small
 
 
+@pytest.mark.parametrize("d", [3, 12])
+def test_a_small_cluster_is_counted(d, global_random_seed):
+    """The scores fall far after the large clusters."""
+    rng = np.random.default_rng(global_random_seed)
+    y = np.repeat([0, 1, 2], [600, 400, 14])
+    X = rng.normal(size=(1014, d)) * np.array([1.0, 0.8, 0.6])[y, None]
+    X[:, 0] += 30 * (y == 1)
+    X[:, 1] += (8 + 0.5 * d**0.5) * (y == 2)
+    with warnings.catch_warnings():
+        # The falls show two clusters.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        forest = SpanningForestClustering("auto").fit(X)
+    assert forest.n_clusters_ == 3
+    assert adjusted_rand_score(y, forest.labels_) > 0.99
+
+
+@pytest.mark.parametrize("sizes", [[1000, 400, 14, 14], [1000, 400, 40, 9]])
+def test_small_clusters_of_unlike_scales_in_many_dimensions(sizes, global_random_seed):
+    """Lengths differ little in each, so that two of them differ by many deviations."""
+    rng = np.random.default_rng(global_random_seed)
+    y = np.repeat(range(4), sizes)
+    X = rng.normal(size=(len(y), 16)) * np.array([1.0, 0.8, 0.35, 0.75])[y, None]
+    X[:, 0] += 30 * (y == 1)
+    X[:, 1] += 40 * (y >= 2)
+    X[:, 2] += 10 * (y == 3)
+    labels = SpanningForestClustering(4).fit_predict(X)
+    assert adjusted_rand_score(y, labels) == 1
+
+
 @pytest.mark.parametrize("d", [2, 5])
 @pytest.mark.parametrize("ratio, sizes", [(10, [300] * 5), (1e3, [900, 40, 300])])
 def test_clusters_of_unlike_scales(ratio, sizes, d, global_random_seed):
@@ -326,25 +356,33 @@ def test_a_weight_is_so_many_equal_samples(global_random_seed):
 def test_the_number_of_clusters_is_where_the_evidence_ends():
     scores = np.array([9.0, 8.0, 7.0, 6.0, 5.0, 4.0])
     evidence = np.array([0.5, -0.1, 0.6, 0.1, 0.1, -1.0])
-    assert choose_number(scores, evidence, 1, 100) == (4, True, 6)
+    large = np.full(6, -np.inf)
+    assert choose_number(scores, evidence, large, 1, 100) == (4, True, 6)
     # A fall of the scores adds to it.
     fallen = np.array([9.0, 8.0, 7.0, 6.0, 5.0, 2.7])
-    assert choose_number(fallen, evidence, 1, 100) == (6, True, 6)
+    assert choose_number(fallen, evidence, large, 1, 100) == (6, True, 6)
+    # Clusters on small sides follow, up to the first side that is large.
+    small = np.array([9.0, 9.0, 9.0, 0.2, 0.1, 0.3])
+    assert choose_number(scores, evidence, small, 1, 100) == (7, True, 6)
+    small[4] = -np.inf
+    assert choose_number(scores, evidence, small, 1, 100) == (5, True, 6)
+    small[3] = 0.1
+    assert choose_number(scores, evidence, small, 1, 100) == (4, True, 6)
     # Without evidence the falls decide, but it is not clear.
-    assert choose_number(scores, -np.abs(evidence), 1, 100) == (6, False, None)
-    assert choose_number(fallen, -np.abs(evidence), 1, 100) == (6, True, None)
+    assert choose_number(scores, -np.abs(evidence), large, 1, 100) == (6, False, None)
+    assert choose_number(fallen, -np.abs(evidence), large, 1, 100) == (6, True, None)
     # Forced cuts count for nothing; without evidence the parts remain.
     forced = np.array([np.inf, np.inf, 9.0, 8.0, 7.0])
     nothing = np.array([np.nan, np.nan, -1.0, -1.0, -1.0])
-    assert choose_number(forced, nothing, 3, 100) == (3, True, None)
-    assert choose_number(forced, nothing + 2, 3, 100).n_clusters == 6
+    assert choose_number(forced, nothing, large[:5], 3, 100) == (3, True, None)
+    assert choose_number(forced, nothing + 2, large[:5], 3, 100).n_clusters == 6
     # At most a tenth of the samples, or five, or 200.
-    many = np.ones(300), np.ones(300)
+    many = np.ones(300), np.ones(300), np.ones(300)
     for n_samples, most in ((100, 10), (40, 5), (8, 4), (10_000, 200)):
         assert choose_number(*many, 1, n_samples).n_clusters == most
     one = np.ones(1)
-    assert choose_number(one, one, 1, 100).n_clusters == 2
-    assert choose_number(one[:0], one[:0], 1, 100) == (1, False, None)
+    assert choose_number(one, one, one, 1, 100).n_clusters == 2
+    assert choose_number(one[:0], one[:0], one[:0], 1, 100) == (1, False, None)
 
 
 def test_the_number_by_falls_is_that_after_the_last_large_one():
@@ -360,11 +398,13 @@ def test_the_number_by_falls_is_that_after_the_last_large_one():
 
 def test_evidence_is_its_definition(global_random_seed):
     rng = np.random.default_rng(global_random_seed)
-    X = np.concatenate([rng.normal(size=(60, 2)), rng.normal(size=(30, 2)) + 9])
+    X = rng.normal(size=(90, 2)) + np.repeat([0, 9, -9], [60, 26, 4])[:, None]
     tree = points_and_tree(X)
     weights = rng.integers(1, 4, 90) * 1.0
     positions, _, _ = cut(tree, 12, sizes=weights)
-    found = evidence_of_cuts(tree, positions, weights)
+    found, of_small = evidence_of_cuts(tree, positions, weights)
+    assert np.isfinite(of_small).any()
+    assert np.isinf(of_small).any()
     for i, position in enumerate(positions):
         is_cut = mask(positions[: i + 1], tree)
         labels = components(tree.edges[~is_cut], 90)
@@ -382,6 +422,10 @@ def test_evidence_is_its_definition(global_random_seed):
         expected = 1.0
         if most:
             expected = np.clip(np.log(tree.lengths[position] / most), -1, 1)
+        expected_of_small = -np.inf
+        if 5 <= min(totals) <= sum(totals) / 10:
+            expected_of_small = expected - 3 / min(totals)
+        assert np.isclose(of_small[i], expected_of_small)
         if min(totals) < 5:
             expected = min(expected, 0.0)
         else:
@@ -389,7 +433,7 @@ def test_evidence_is_its_definition(global_random_seed):
         assert np.isclose(found[i], expected)
     # It depends on neither the unit nor the division of a sample into equal ones.
     longer = replace(tree, lengths=8.0 * tree.lengths)
-    assert np.allclose(evidence_of_cuts(longer, positions, weights), found)
+    assert np.allclose(evidence_of_cuts(longer, positions, weights)[0], found)
 
 
 def test_many_clusters_alike_are_counted(global_random_seed):
