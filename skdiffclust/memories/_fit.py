@@ -128,8 +128,11 @@ class Fit:
 
     def _run_lloyd(self, seeds, costs):
         """Return the best k-means solution (k, d) from seeds (r, k, d), best first."""
-        lowest = np.inf
-        for memories, cost in zip(seeds[:_EXCHANGED], costs, strict=False):
+        best, lowest = seeds[0], np.inf
+        exchanged = seeds[:_EXCHANGED]
+        if len(seeds) > _EXCHANGED and costs[-1] <= (1.0 + _SAME) * costs[0]:
+            exchanged = []  # what so many restarts end in is likely the best
+        for memories, cost in zip(exchanged, costs, strict=False):
             memories, cost = exchange(
                 self._Z,
                 self._sample_weight,
