@@ -48,7 +48,8 @@ class FromRandomWeights(SparseGEMINI):
     def _starts(self, problem, kind, rng):
         """Return one random model."""
         sizes = self._layer_sizes(problem.X.shape[1])
-        return Starts(1, False, [new_model(kind, None, sizes, rng, problem.X.dtype)])
+        model = new_model(kind, None, sizes, rng, problem.X.dtype)
+        return Starts(problem, 1, False, [model])
 
 
 # Otherwise the method above would replace nothing, and k-means be used in silence.

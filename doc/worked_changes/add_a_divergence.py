@@ -8,7 +8,7 @@ rows into the registries and compares values and gradients with the definition.
 
 import numpy as np
 
-from skdiffclust.gemini._objectives import Divergence, _divergence_row
+from skdiffclust.gemini._objectives import Divergence, Objective
 
 # In skdiffclust/gemini/_objectives.py, after CHI_SQUARE:
 TRIANGULAR = Divergence(
@@ -20,7 +20,7 @@ TRIANGULAR = Divergence(
 
 # The row of OBJECTIVES. The name is then a value of `objective` of GEMINI,
 # SparseGEMINI, SparseGEMINICV and gemini_score.
-ROW = {"triangular": _divergence_row(TRIANGULAR)}
+ROW = {"triangular": Objective(None, TRIANGULAR.one_vs_all, TRIANGULAR.one_vs_one)}
 
 # In skdiffclust/gemini/_torch.py, the row of GENERATORS, for nn.GEMINILoss:
 GENERATOR = {"triangular": lambda r: (r - 1) ** 2 / (r + 1)}

@@ -97,11 +97,13 @@ _AFFINITIES = {"kernel": ("kernel", "linear"), "distance": ("metric", "euclidean
 class Starts(NamedTuple):
     """Initial models: `n_trained` and, if `has_sharp`, a last one that is sharp.
 
-    The one with the number `final` is not trained, as it has no gradient but rounding.
+    They are of the samples of `problem`, which are numbers for free assignments. The
+    one with the number `final` is not trained, as it has no gradient but rounding.
     `rows` (m,), None for all, have the labels `k_means` (m,) by k-means, which are None
     with links or if the objective is not the MMD with a linear kernel.
     """
 
+    problem: Problem
     n_trained: int
     has_sharp: bool
     models: Iterator
@@ -471,7 +473,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         if is_narrow or self.__sklearn_tags__().input_tags.pairwise:
             n_trained = self._n_trained(problem, kind, None)
             others = (new() for _ in range(n_trained - 1))
-            return Starts(n_trained, False, chain([template], others))
+            return Starts(numbered, n_trained, False, chain([template], others))
         mode = self._mode() if self._is_linear(problem) else None
         rows = rows_to_start(problem, n_clusters)
         cells, k_means = initial_cells(problem, rows, n_clusters, mode, rng)
@@ -497,7 +499,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         has_links = problem.constraints is not None
         final = None if n_trained and (has_links or problem.l2) else n_trained
         k_means = None if has_links or mode is None else k_means
-        return Starts(n_trained, True, models(), final, rows, k_means)
+        return Starts(numbered, n_trained, True, models(), final, rows, k_means)
 
     def _warn_if_unequal(self, X, row_weights, labels, starts):
         """Warn if labels (n,) of X (n, d) are not the clear clusters of the Starts."""

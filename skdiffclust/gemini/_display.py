@@ -110,9 +110,15 @@ class SparsePathDisplay:
         weights = [
             np.linalg.norm(path.weights(step)[0], axis=1) for step in range(len(path))
         ]
-        columns = path.alphas, path.objectives, path.n_features, np.array(weights)
-        names = path.shared.get("feature_names_in_")
-        return cls(*columns, path.chosen, names).plot(ax=ax)
+        display = cls(
+            path.alphas,
+            path.objectives,
+            path.n_features,
+            np.array(weights),
+            path.chosen,
+            path.shared.get("feature_names_in_"),
+        )
+        return display.plot(ax=ax)
 
     def plot(self, ax=None):
         """Plot the visualization.
@@ -292,8 +298,9 @@ class SelectionProbabilityDisplay:
                 f"have a name for each of {n_features} features. Got "
                 f"{len(self.feature_names)} instead. Pass one for each column of X."
             )
-        owner = "SelectionProbabilityDisplay"
-        self.axes_, self.figure_ = axes_of(owner, ax, 2, (9, 3.5))
+        self.axes_, self.figure_ = axes_of(
+            "SelectionProbabilityDisplay", ax, 2, (9, 3.5)
+        )
         first, second = self.axes_
         # The first penalty that is not less.
         step = min(np.searchsorted(alphas, self.alpha), len(alphas) - 1)

@@ -1,7 +1,5 @@
 """GEMINI: discriminative clustering by a generalised mutual information."""
 
-from dataclasses import replace
-
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
@@ -33,6 +31,8 @@ from skdiffclust.gemini._sparse_rows import centered
 from skdiffclust.gemini._stream import check_stream, continue_training
 from skdiffclust.gemini._training import train_model
 
+# Samples per cluster from which a batch of a stream tells the temperature.
+_LEAST_ROWS = 10
 # Attributes that exist only for some models or kernels.
 _BY_MODEL = (
     "assignments_",
@@ -429,11 +429,8 @@ class GEMINI(BaseGEMINI):
         units = problem.units
         gamma = self._gamma_attribute(units, X.shape[1])
         starts = self._starts(problem, self.model, rng)
+        problem = starts.problem
         n_starts = starts.n_trained + starts.has_sharp
-        if not starts.n_trained:
-            problem = replace(problem, compiled_mode=None)
-        if self.model == "free":
-            problem = problem.on_numbers()
 
         training = Training(self, X, y, **self._training_params(), n_init=n_starts)
         for number, (loop, model) in enumerate(
@@ -454,8 +451,10 @@ class GEMINI(BaseGEMINI):
 
         best = MODELS[self.model].from_arrays(training.best.best_state)
         model = units.model(best)
-        model = ordered(model, self._logits_of(model, X, means, problem), row_weights)
-        logits = self._logits_of(model, X, means, problem)
+        # Those that `predict` computes logits of.
+        rows = problem.X if self.model == "free" else centered(X, means)
+        model = ordered(model, model.outputs(rows), row_weights)
+        logits = model.outputs(rows)
         best = training.best
         first = best.history["loss"][0]
         has_gained = best.best_loss < first - self.tol * abs(first)
@@ -480,9 +479,11 @@ class GEMINI(BaseGEMINI):
         epochs on the samples passed, in batches of `batch_size`, and keeps the weights
         with the smallest loss. The state of Adam is carried over to the next
         call, clusters keep their numbers, and samples are centred by the means of the
-        first call. Since the objective compares the clusters within a batch, each batch
-        should contain samples of all clusters; otherwise, the samples that it contains
-        are distributed among all clusters.
+        first call. `temperature_` is that of the last samples, if they are at least ten
+        per cluster and not all in one; otherwise, it stays as it is. Since the
+        objective compares the clusters within a batch, each batch should contain
+        samples of all clusters; otherwise, the samples that it contains are distributed
+        among all clusters.
 
         Parameters
         ----------
@@ -531,10 +532,12 @@ class GEMINI(BaseGEMINI):
         vars(self).update(_attributes(model, problem, means))
         drop_stale(self, ["start_kept_"])
         logits = model.outputs(centered(X, means))
-        rows = problem.some_rows
-        self.temperature_ = temperature_of(logits[rows], row_weights[rows])
         self.labels_ = logits.argmax(axis=1)
         self.n_clusters_ = len(np.unique(self.labels_))
+        n_present = np.count_nonzero(row_weights)
+        if self.n_clusters_ > 1 and n_present >= _LEAST_ROWS * self._n_clusters:
+            rows = problem.some_rows
+            self.temperature_ = temperature_of(logits[rows], row_weights[rows])
         self.n_iter_ += loop.n_iter
         self.history_ = {
             name: self.history_[name] + curve
@@ -594,17 +597,13 @@ class GEMINI(BaseGEMINI):
         self.n_iter_ = loop.n_iter
         self.history_ = problem.units.history(loop.history)
 
-    def _logits_of(self, model, X, means, problem):
-        """Return the logits (n, k) of samples X as `predict` computes them."""
-        if self.model == "free":
-            return model.outputs(problem.X)
-        return model.outputs(centered(X, means))
-
 
 def _attributes(model, problem, means):
     """Return the fitted attributes of a model of the samples of a problem."""
     if hasattr(model, "table"):
         return {"assignments_": softmax(model.outputs(problem.X))}
-    weights = list(model.weights)
-    biases = list(model.biases)
-    return {"means_": means, "coefs_": weights, "intercepts_": biases}
+    return {
+        "means_": means,
+        "coefs_": list(model.weights),
+        "intercepts_": list(model.biases),
+    }

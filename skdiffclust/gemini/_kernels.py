@@ -83,7 +83,7 @@ def mmd_one_vs_one(gram, share, noise, rounding):
 
 @_loops
 def mmd_of_logits(logits, features, row_weights, one_vs_one, noise, rounding):
-    """Return the MMD, and minus its gradient by the logits (n, k), both as `_mmd` does.
+    """Return the MMD, and minus its gradient by the logits (n, k), both as `mmd` does.
 
     `features` (n, r) are those of the kernel, `row_weights` (n,) sum to one.
     """

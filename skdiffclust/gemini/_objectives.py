@@ -13,6 +13,7 @@ hold inside a softmax and elsewhere. Where a distance is 0, its gradient is take
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -56,25 +57,14 @@ def mode_for(relation, mode):
 # ------------------------------------------------------------------ maximum mean
 
 
-def mmd_one_vs_all(assignments, row_weights, relation):
-    """Return (value, gradient) for the distances of cluster means from the mean.
+def mmd(assignments, row_weights, relation, mode):
+    """Return (value, gradient) for distances between means of features of the kernel.
 
-    Written with S_k = pi_k (m_k - m): the value is sum_k ||S_k||, and the gradient
-    w_i <x_i - m, S_k> / ||S_k||. Equations (14) and (15).
-    """
-    return _mmd(assignments, row_weights, relation, "ova")
-
-
-def mmd_one_vs_one(assignments, row_weights, relation):
-    """Return (value, gradient) for the distances between cluster means.
-
+    Written with S_k = pi_k (m_k - m). One-vs-all is the distance of cluster means from
+    the mean: the value is sum_k ||S_k||, and the gradient w_i <x_i - m, S_k> / ||S_k||,
+    equations (14) and (15). One-vs-one is that between cluster means, for which
     pi_k pi_l ||m_k - m_l|| = ||pi_l S_k - pi_k S_l|| needs no division by proportions.
     """
-    return _mmd(assignments, row_weights, relation, "ovo")
-
-
-def _mmd(assignments, row_weights, relation, mode):
-    """Return (value, gradient) of the MMD of a mode."""
     # As differences from a row: exactly zero where all assignments are equal.
     columns = assignments - assignments[0]
     shift = row_weights @ columns
@@ -247,17 +237,16 @@ def _densities(assignments, row_weights):
 # ------------------------------------------------------------------ registry
 
 
-def _divergence_row(divergence, is_smooth=True):
-    """Return the registry row of an f-divergence."""
-    return Objective(None, divergence.one_vs_all, divergence.one_vs_one, is_smooth)
-
-
 OBJECTIVES = {
-    "chi2": _divergence_row(CHI_SQUARE),
-    "hellinger": _divergence_row(SQUARED_HELLINGER),
-    "kl": _divergence_row(KULLBACK_LEIBLER),
-    "mmd": Objective("kernel", mmd_one_vs_all, mmd_one_vs_one),
-    "tv": _divergence_row(TOTAL_VARIATION, is_smooth=False),
+    "chi2": Objective(None, CHI_SQUARE.one_vs_all, CHI_SQUARE.one_vs_one),
+    "hellinger": Objective(
+        None, SQUARED_HELLINGER.one_vs_all, SQUARED_HELLINGER.one_vs_one
+    ),
+    "kl": Objective(None, KULLBACK_LEIBLER.one_vs_all, KULLBACK_LEIBLER.one_vs_one),
+    "mmd": Objective("kernel", partial(mmd, mode="ova"), partial(mmd, mode="ovo")),
+    "tv": Objective(
+        None, TOTAL_VARIATION.one_vs_all, TOTAL_VARIATION.one_vs_one, is_smooth=False
+    ),
     "wasserstein": Objective(
         "distance", wasserstein_one_vs_all, wasserstein_one_vs_one, is_smooth=False
     ),

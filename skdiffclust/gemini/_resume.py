@@ -36,18 +36,16 @@ class PathCheckpoint:
         self._checkpoint = Checkpoint(folder, _KIND, identity)
         self._names = [f"model.{name}" for name in model.names]
         self._inputs = [f"model.{name}" for name in model.input_names]
-        n_features = len(model.inputs[0])
-        n_clusters = model.arrays[-1].shape[-1]
-        dtype = model.arrays[-1].dtype
+        biases = model.arrays[-1]
+        self._n_clusters = len(biases)
         self._example = {
             **dict.fromkeys(("alpha", "objective", "penalty", "kkt"), 0.0),
             "n_iter": 0,
-            "support": np.zeros(n_features, dtype=bool),
+            "support": np.zeros(len(model.inputs[0]), dtype=bool),
             "labels": np.zeros(len(problem.X), dtype=np.int64),
-            "logits": np.zeros((len(problem.some_rows), n_clusters), dtype),
+            "logits": np.zeros((len(problem.some_rows), len(biases)), biases.dtype),
             **dict(zip(self._names, model.arrays, strict=True)),
         }
-        self._n_clusters = n_clusters
 
     def open(self, walk, *, resume):
         """Return the finished Steps, and restore the Walk after the last of them.

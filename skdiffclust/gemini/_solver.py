@@ -14,15 +14,10 @@ from dataclasses import replace
 import numpy as np
 
 from skdiffclust._encoder import Encoder
-from skdiffclust.gemini._sparse_rows import column_squares, take_columns
+from skdiffclust.gemini import _kernels as kernels
+from skdiffclust.gemini._sparse_rows import take_columns
 from skdiffclust.gemini._training import loss_and_gradients
 
-# The largest certificate of a solution.
-TOLERANCE = 0.01
-# The same of a model with ReLUs, whose gradient jumps.
-TRAINED_TOLERANCE = 0.05
-# First penalty of a path, as a share of `largest_alpha`.
-SMALLEST_SHARE = 1e-3
 # Certificate to which a solution is refined, if rounding allows, so that it does not
 # depend on the steps before.
 _FINE_TOLERANCE = 1e-9
@@ -41,33 +36,30 @@ _INNER_SHARE = 0.5
 _FEWEST_NEW = 10
 
 
-class LinearProblem:
-    """Loss and gradient, in float64, of a linear model as a flat vector.
+def linear_loss(problem, n_clusters, columns):
+    """Return a function of the flat vector of a linear model, in float64.
 
-    Of the features `columns` (m,), in this order.
+    It gives the loss, the objective and the gradient of the loss. The model is of the
+    features `columns` (m,), in this order.
     """
+    X = take_columns(problem.X, columns)
+    if isinstance(X, np.ndarray):
+        X = X.astype(np.float64, copy=False)
+    problem = replace(problem, X=X)
 
-    def __init__(self, problem, n_clusters, columns):
-        self._n_clusters = n_clusters
-        X = take_columns(problem.X, columns)
-        if isinstance(X, np.ndarray):
-            X = X.astype(np.float64, copy=False)
-        self._problem = replace(problem, X=X)
-
-    def __call__(self, z):
-        """Return the loss, the objective and the gradient of the loss at z."""
-        end = len(z) - self._n_clusters
-        model = Encoder([z[:end].reshape(-1, self._n_clusters)], [z[end:]])
-        loss, value, (by_weights, by_biases) = loss_and_gradients(model, self._problem)
+    def evaluate(z):
+        end = len(z) - n_clusters
+        model = Encoder([z[:end].reshape(-1, n_clusters)], [z[end:]])
+        loss, value, (by_weights, by_biases) = loss_and_gradients(model, problem)
         return loss, value, np.concatenate([by_weights.ravel(), by_biases])
+
+    return evaluate
 
 
 class Point:
     """A vector z with its loss, gradient, and the penalty of its blocks."""
 
     def __init__(self, z, evaluate, starts, penalty):
-        from skdiffclust.gemini import _kernels as kernels
-
         self.z = z
         self.starts = starts
         loss, self.value, self.gradient = evaluate(z)
@@ -81,8 +73,6 @@ class Point:
     @property
     def residuals(self):
         """Residuals (g,) of a proximal step of length one, over the penalty."""
-        from skdiffclust.gemini import _kernels as kernels
-
         proximal = self._penalty.prox_of_norms(self._moved, 1.0)
         residuals = kernels.block_residuals(
             self.z, self.gradient, self.starts, self._moved, proximal, 1.0
@@ -97,8 +87,6 @@ class Point:
 
     def leaving(self, step):
         """Return which selected blocks (g,) a proximal step sets to zero."""
-        from skdiffclust.gemini import _kernels as kernels
-
         _, moved = kernels.block_lengths(self.z, self.gradient, self.starts, step)
         return (self._penalty.prox_of_norms(moved, step) == 0) & (self.norms > 0)
 
@@ -130,8 +118,6 @@ class QuasiNewton:
 
     def iterate(self, may_leave=True):
         """Take a step; `is_stuck` if none lowers the loss."""
-        from skdiffclust.gemini import _kernels as kernels
-
         point = self.point
         if may_leave and self._drop(point.leaving(self._step)):
             return
@@ -219,7 +205,7 @@ class GroupSolver:
         self._biases = np.array(biases, dtype=np.float64)
         self._n_clusters = len(biases)
         self._order = penalty.groups.order
-        self._everywhere = LinearProblem(problem, self._n_clusters, self._order)
+        self._everywhere = linear_loss(problem, self._n_clusters, self._order)
         self.is_done = False
         self._n_looks = 0
         self._begin(penalty.groups.norms(self._weights) > 0)
@@ -229,7 +215,7 @@ class GroupSolver:
         self.residual = np.inf
         penalty, self._columns = self._penalty.on(active)
         z = np.concatenate([self._weights[self._columns].ravel(), self._biases])
-        evaluate = LinearProblem(self._problem, self._n_clusters, self._columns)
+        evaluate = linear_loss(self._problem, self._n_clusters, self._columns)
         starts = penalty.groups.starts * self._n_clusters
         self._inner = QuasiNewton(z, evaluate, starts, penalty)
 
@@ -317,44 +303,3 @@ class GroupSolver:
         active = point.norms > 0
         active[chosen] = True
         self._begin(active)
-
-
-def largest_alpha(problem, model, penalty):
-    """Return approximately the smallest penalty at which no feature is selected.
-
-    It is that of features with the largest factor of the penalty, which leave first.
-    Under the MMD, the derivative of the objective by the length of the weights of one
-    group, where all are zero, is at most the root of the variance of the group times
-    the largest eigenvalue of the kernel between the samples, over that of the clusters.
-    For other objectives it is ten times the objective over the penalty at a model.
-    """
-    X = problem.X
-    weights = problem.row_weights.astype(np.float64)
-    if not hasattr(problem.relation, "products"):
-        loss, value, _ = loss_and_gradients(model, problem)
-        length = penalty.value(model)
-        # One cluster has the objective 0, and equal samples a model without weights.
-        if not value > 0 or not length > 0:
-            return 1.0
-        return 10 * float(value) / length
-    deviations = np.sqrt(column_squares(X, weights))
-    norms = penalty.groups.norms(deviations[:, None])
-    largest = float(norms.max() / penalty.costs.max())
-    # Power iterations of the kernel, weighted on both sides. They start from a sum of
-    # features, with factors that let no equal or opposite ones cancel.
-    roots = np.sqrt(weights)
-    factors = np.random.RandomState(0).normal(size=len(deviations))
-    vector = roots * (X @ (deviations * factors))
-    eigenvalue = 0.0
-    for _ in range(20):
-        norm = float(np.sqrt(vector @ vector))
-        if not norm > 0:
-            break
-        product, _ = problem.relation.products(
-            (roots * vector / norm)[:, None].astype(X.dtype), problem.row_weights
-        )
-        vector = roots * product[:, 0]
-        eigenvalue = float(np.sqrt(vector @ vector))
-    if not eigenvalue > 0 or not largest > 0:
-        return 1.0
-    return largest * np.sqrt(eigenvalue / model.arrays[-1].size)

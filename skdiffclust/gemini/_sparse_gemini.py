@@ -47,14 +47,17 @@ from skdiffclust.gemini._penalties import (
 )
 from skdiffclust.gemini._relations import KERNELS, METRICS
 from skdiffclust.gemini._resume import PathCheckpoint
-from skdiffclust.gemini._solver import (
-    TOLERANCE,
-    TRAINED_TOLERANCE,
-)
 from skdiffclust.gemini._sparse_rows import centered, have_equal_columns
 from skdiffclust.gemini._starts import matched, softened
 from skdiffclust.gemini._training import train_model
-from skdiffclust.gemini._walk import Walk, advance_to, first_alpha, walk_path
+from skdiffclust.gemini._walk import (
+    TOLERANCE,
+    TRAINED_TOLERANCE,
+    Walk,
+    advance_to,
+    first_alpha,
+    walk_path,
+)
 
 
 class SparseGEMINI(SelectorMixin, BaseGEMINI):
@@ -395,10 +398,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         step = problem.units.step(step, self._kind())
         step = replace(step, alpha=float(self.alpha))
         self._publish(step, problem, means)
-        self._warn(step, problem)
-        self._warn_of_certificates(np.array([step.kkt]))
+        self._warn(step, problem, np.array([step.kkt]))
         self.history_ = problem.units.history(history)
-        vars(self).pop("feature_importances_", None)
         training.finish(_uncertified(training.loops[-1:], step.kkt))
         return self
 
@@ -516,10 +517,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             problem.row_weights[problem.some_rows],
         )
         self._publish(steps[path.chosen], problem, means)
-        self._warn(steps[path.chosen], problem)
-        self._warn_of_certificates(path.kkts)
+        self._warn(steps[path.chosen], problem, path.kkts)
         self.feature_importances_ = path.leaving_alphas()
-        vars(self).pop("history_", None)
         loops = _uncertified(training.loops[first:], path.kkts)
         if self._judged is not None:
             self._judged += loops
@@ -544,15 +543,11 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         loops = iter(training)
         multiplier = options["alpha_multiplier"]
         steps = []
-        walk = None
         if checkpoint is not None:
+            # All values of this model and of this stream are replaced.
+            rng = np.random.RandomState(0)
             sizes = self._layer_sizes(X.shape[1])
-            model = new_model(
-                self._kind(), None, sizes, np.random.RandomState(0), X.dtype
-            )
-            rng = check_random_state(self.random_state)
-            if self.random_state is None or self.random_state is np.random:
-                rng = np.random.RandomState()  # the global one is not changed
+            model = new_model(self._kind(), None, sizes, rng, X.dtype)
             walk = self._walk_from(model, problem, rng, X, means)
             identity = self._identity(problem, options)
             checkpoint = PathCheckpoint(checkpoint, identity, model, problem)
@@ -615,7 +610,6 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     def _first_stage(self, problem, training, loops, X, means):
         """Train without penalty; return the Walk from there and its first Step."""
         rng = check_random_state(self.random_state)
-        batch_size = self._batch(len(problem.X))
         attributes, logits = self._views(problem, X, means)
         trained = []
         starts = self._starts(problem, self._kind(), rng)
@@ -625,7 +619,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
                 problem,
                 loop,
                 Adam(model.arrays, self.learning_rate),
-                batch_size=batch_size,
+                batch_size=self._batch(len(problem.X)),
                 random_state=rng,
                 attributes=attributes,
                 penalty=self._penalty(problem),
@@ -638,7 +632,6 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             for weights in (w for model in (best, *trained) for w in model.inputs):
                 weights[...] = 0
         best = ordered(best, logits(best), problem.row_weights)
-        n_iter = training.best.n_iter
         best_logits = logits(best)
         if self._judged is None:
             labels = best_logits.argmax(axis=1)
@@ -654,7 +647,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         for loop in training.loops:
             loop.best_state = None
         walk = self._walk_from(start, problem, rng, X, means)
-        return walk, walk.step_of(best, best_logits, 0.0, n_iter)
+        return walk, walk.step_of(best, best_logits, 0.0, training.best.n_iter)
 
     def _tolerance(self, n_samples):
         """Return the largest certificate of a step, None where there is none."""
@@ -759,17 +752,18 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
 
     def _publish(self, step, problem, means):
         """Assign the fitted attributes of a Step."""
-        drop_stale(self, ["gamma_", "device_"])
+        drop_stale(self, ["gamma_", "device_", "history_", "feature_importances_"])
         groups = self._groups_of_features(len(means))
         weights = problem.row_weights[problem.some_rows]
         attributes = attributes_of_step(step, self._kind(), groups, weights)
         attributes |= self._shared(problem, means)
         vars(self).update(attributes)
 
-    def _warn(self, step, problem):
+    def _warn(self, step, problem, kkts):
         """Warn of empty clusters, of links that are not satisfied, and of no features.
 
-        With one cluster, or samples that are all equal, none can be selected.
+        With one cluster, or samples that are all equal, none can be selected. And of
+        certificates (s,) that show that steps are not solutions.
         """
         report_clusters(
             "SparseGEMINI",
@@ -784,9 +778,6 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
                 f"SparseGEMINI selects no feature at alpha={step.alpha:.4g}. Lower "
                 "alpha, or use path().",
             )
-
-    def _warn_of_certificates(self, kkts):
-        """Warn of steps (s,) that are further from a solution than they should be."""
         tolerance = TOLERANCE if self._kind() == "linear" else TRAINED_TOLERANCE
         n_over = np.count_nonzero(kkts > tolerance)
         if n_over:

@@ -584,11 +584,6 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
 
     def _check_subsets(self, n_samples, n_clusters):
         """Refuse samples of which no subset can be taken."""
-        if n_samples < 2:
-            raise ValueError(
-                "SparseGEMINICV must have samples to leave out. Got n_samples=1 "
-                "instead. Pass more samples."
-            )
         if self._subset_size(n_samples) >= n_samples:
             raise ValueError(
                 "The 'sample_fraction' parameter of SparseGEMINICV must leave at least "

@@ -20,7 +20,7 @@ class SparseRows:
     `matrix` is a canonical csr_array, see `canonical_rows`.
     """
 
-    # Makes NumPy use `__rmatmul__` for products from the left.
+    # NumPy would take the rows for a sequence of objects.
     __array_ufunc__ = None
 
     def __init__(self, matrix, means):
@@ -52,10 +52,6 @@ class SparseRows:
         product -= (self.means @ columns).astype(product.dtype, copy=False)
         return product
 
-    def __rmatmul__(self, row):
-        """Return row @ self, (d,), for a row (n,)."""
-        return self.T @ row
-
     def __truediv__(self, factor):
         """Return the rows divided by a number."""
         # A sparse matrix divided by a number would become float64.
@@ -69,11 +65,6 @@ class SparseRows:
             return SparseRows(self.matrix[key], self.means)
         _, columns = key
         return SparseRows(self.matrix[:, columns], self.means[columns])
-
-    def toarray(self):
-        """Return the centred rows as an array (n, d)."""
-        dense = self.matrix.toarray() - self.means
-        return dense.astype(self.dtype, copy=False)
 
 
 class _Turned:

@@ -26,15 +26,10 @@ def check_stream(gemini, affinity):
             "again."
         )
     if (affinity is not None) != gemini._affinity_given:
-        what = "a matrix"
-        remedy = "Leave it out"
-        if affinity is None:
-            what = "None"
-            remedy = "Pass one between the samples of X"
         raise ValueError(
             "The 'affinity' parameter of GEMINI.partial_fit must be given in every "
-            f"call or in none. Got {what} instead. {remedy}, or call fit to start "
-            "again."
+            f"call or in none. Got {'None' if affinity is None else 'a matrix'} "
+            "instead. Do as in the first call, or call fit to start again."
         )
 
 

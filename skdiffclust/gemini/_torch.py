@@ -1,6 +1,5 @@
 """The objectives as a torch loss, and a torch module as the model of GEMINI."""
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -354,7 +353,7 @@ class ModuleModel:
         train_module(
             loop,
             self.module,
-            lambda size: self._batches(n_samples, size, random_state),
+            lambda size: mini_batches(n_samples, size, random_state),
             self._loss_of,
             optimizer,
             batch_size=min(batch_size, n_samples),
@@ -364,11 +363,6 @@ class ModuleModel:
     def state(self):
         """Return a copy of the parameters and buffers as a dict of arrays."""
         return module_state(self.module)
-
-    def _batches(self, n_samples, size, random_state):
-        """Yield the rows of batches; one that has all has them in their order."""
-        for rows in mini_batches(n_samples, size, random_state):
-            yield np.arange(n_samples) if len(rows) == n_samples else rows
 
     def _loss_of(self, rows):
         """Return the loss of the samples `rows` (b,), None if they have no weight."""

@@ -15,15 +15,15 @@ from skdiffclust._optimisers import Momentum
 from skdiffclust._threads import small_products
 from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._path import Step, compact, expand
-from skdiffclust.gemini._solver import (
-    SMALLEST_SHARE,
-    TOLERANCE,
-    GroupSolver,
-    largest_alpha,
-)
-from skdiffclust.gemini._sparse_rows import take_columns
+from skdiffclust.gemini._sparse_rows import column_squares, take_columns
 from skdiffclust.gemini._training import loss_and_gradients, train_model
 
+# The largest certificate of a solution.
+TOLERANCE = 0.01
+# The same of a model with ReLUs, whose gradient jumps.
+TRAINED_TOLERANCE = 0.05
+# First penalty of a path, as a share of `largest_alpha`.
+_SMALLEST_SHARE = 1e-3
 # Factor from one penalty of a path to the next.
 MULTIPLIER = 1.05
 # A perceptron is trained again at one penalty until its certificate is small enough,
@@ -163,14 +163,14 @@ class Walk:
 
     def _solve(self, problem, penalty, loops, is_last):
         """Solve at a penalty and return its Step."""
+        # numba is imported here, because it would slow down the import of the package.
+        from skdiffclust.gemini._solver import GroupSolver
+
         loop = next(loops)
         # It ends with a certificate, not for lack of progress.
         loop.n_iter_no_change = None
         weights, biases = self.model.arrays
         solver = GroupSolver(problem, weights, biases, penalty, TOLERANCE)
-
-        def arrays():
-            return solver.arrays(weights.dtype)
 
         with small_products(len(problem.X) * weights.size):
             for _ in loop:
@@ -182,15 +182,16 @@ class Walk:
                     solver.point.loss,
                     state=solver.point.z.copy,
                     attributes=lambda: self.attributes(
-                        MODELS[self.kind].from_arrays(arrays())
+                        MODELS[self.kind].from_arrays(solver.arrays(weights.dtype))
                     ),
                     objective=solver.point.value,
                 )
                 if solver.is_done and (solver.is_fine or not is_last):
                     loop.stop("solved")
         loop.best_state = None
-        for array, solved in zip(self.model.arrays, arrays(), strict=True):
-            array[...] = solved
+        solved = solver.arrays(weights.dtype)
+        for array, new in zip(self.model.arrays, solved, strict=True):
+            array[...] = new
         return self.record(penalty.alpha, loop.n_iter, solver.certificate())
 
     def _train(self, active, problem, penalty, loop):
@@ -266,11 +267,52 @@ def _first_solved_alpha(walk, loops):
     samples are separated with room to spare.
     """
     problem = walk.problem_of(walk.support)
-    alpha = SMALLEST_SHARE * largest_alpha(problem, walk.model, walk.penalty)
+    alpha = _SMALLEST_SHARE * largest_alpha(problem, walk.model, walk.penalty)
     before = walk.state()
     step = walk.advance(alpha, loops)
     walk.load(before)
     return alpha if step.kkt <= TOLERANCE else 10 * alpha
+
+
+def largest_alpha(problem, model, penalty):
+    """Return approximately the smallest penalty at which no feature is selected.
+
+    It is that of features with the largest factor of the penalty, which leave first.
+    Under the MMD, the derivative of the objective by the length of the weights of one
+    group, where all are zero, is at most the root of the variance of the group times
+    the largest eigenvalue of the kernel between the samples, over that of the clusters.
+    For other objectives it is ten times the objective over the penalty at a model.
+    """
+    X = problem.X
+    weights = problem.row_weights.astype(np.float64)
+    if not hasattr(problem.relation, "products"):
+        loss, value, _ = loss_and_gradients(model, problem)
+        length = penalty.value(model)
+        # One cluster has the objective 0, and equal samples a model without weights.
+        if not value > 0 or not length > 0:
+            return 1.0
+        return 10 * float(value) / length
+    deviations = np.sqrt(column_squares(X, weights))
+    norms = penalty.groups.norms(deviations[:, None])
+    largest = float(norms.max() / penalty.costs.max())
+    # Power iterations of the kernel, weighted on both sides. They start from a sum of
+    # features, with factors that let no equal or opposite ones cancel.
+    roots = np.sqrt(weights)
+    factors = np.random.RandomState(0).normal(size=len(deviations))
+    vector = roots * (X @ (deviations * factors))
+    eigenvalue = 0.0
+    for _ in range(20):
+        norm = float(np.sqrt(vector @ vector))
+        if not norm > 0:
+            break
+        product, _ = problem.relation.products(
+            (roots * vector / norm)[:, None].astype(X.dtype), problem.row_weights
+        )
+        vector = roots * product[:, 0]
+        eigenvalue = float(np.sqrt(vector @ vector))
+    if not eigenvalue > 0 or not largest > 0:
+        return 1.0
+    return largest * np.sqrt(eigenvalue / model.arrays[-1].size)
 
 
 def advance_to(alpha, walk, loops):

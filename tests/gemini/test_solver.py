@@ -22,8 +22,9 @@ from skdiffclust.gemini._penalties import (
     GroupLasso,
     Groups,
 )
-from skdiffclust.gemini._solver import GroupSolver, LinearProblem, largest_alpha
+from skdiffclust.gemini._solver import GroupSolver, linear_loss
 from skdiffclust.gemini._training import loss_and_gradients, train_model
+from skdiffclust.gemini._walk import largest_alpha
 
 GROUPS = [None, [0, 0, 1, 2, 2, 2, 3, 4]]
 
@@ -105,7 +106,7 @@ def test_flat_loss_and_gradient_are_those_of_the_model(params, shape):
     W[columns] = rng.normal(size=(3, 3))
     loss, value, (by_weights, by_biases) = loss_and_gradients(Encoder([W], [b]), task)
     z = np.concatenate([W[columns].ravel(), b])
-    found = LinearProblem(task, 3, columns)(z)
+    found = linear_loss(task, 3, columns)(z)
     assert_allclose(found[0], loss, rtol=1e-10)
     assert_allclose(found[1], value, rtol=1e-10)
     expected = np.concatenate([by_weights[columns].ravel(), by_biases])

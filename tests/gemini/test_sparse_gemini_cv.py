@@ -290,7 +290,7 @@ def test_samples_of_weight_zero_count_for_nothing(three):
     weight[:30] = 5
     other = search(3, mode="ovo", **FAST).fit(X, sample_weight=weight)
     assert not np.allclose(other.cluster_stability_, stable.cluster_stability_)
-    with pytest.raises(ValueError, match="must have samples to leave out"):
+    with pytest.raises(ValueError, match="must leave at least one of the 1 samples"):
         stable.fit(X, sample_weight=np.arange(100) == 3)
     with pytest.raises(ValueError, match="leave at least one of the 4 samples"):
         stable.set_params(n_clusters=2, sample_fraction=0.9).fit(X[:4])

@@ -120,6 +120,23 @@ def test_a_pickled_stream_goes_on_and_a_failed_call_changes_nothing():
     assert not hasattr(model, "_stream")
 
 
+@pytest.mark.parametrize("kind", ["one", "few", "equal", "weightless"])
+def test_samples_that_are_few_or_of_one_cluster_change_no_temperature(kind):
+    X = CENTERS[np.arange(240) % 4] / 3 + np.random.RandomState(0).normal(size=(240, 2))
+    model = make().fit(X)
+    before = model.temperature_
+    batch = {"one": X[:1], "few": X[:8], "equal": np.repeat(X[:1], 99, axis=0)}
+    weights = None
+    if kind == "weightless":
+        weights = (np.arange(240) < 8).astype(float)
+    model.partial_fit(batch.get(kind, X), sample_weight=weights)
+    assert model.temperature_ == before
+    certainty = model.predict_proba(X).max(axis=1)
+    assert 0.6 < certainty.mean() < 0.95
+    model.partial_fit(X[:100])
+    assert model.temperature_ != before
+
+
 def test_a_matrix_in_every_call():
     first, second = (X for X, _ in batches(2, n_batches=2))
     model = make(batch_size=50).partial_fit(first, affinity=linear_kernel(first))
