@@ -487,7 +487,8 @@ class NClustersCurveDisplay:
         ax : matplotlib Axes, array-like of them, or None, default=None
             Axes to plot on, one per column. With None, a new figure is created.
         columns : list of str or None, default=None
-            Columns to plot, in this order. With None, all that have values.
+            Columns to plot, in this order. With None, all that have values, or all if
+            none has: those of equal samples are empty.
         line_kw : dict or None, default=None
             Keyword arguments passed to `Axes.plot`.
         mark_kw : dict or None, default=None
@@ -507,6 +508,7 @@ class NClustersCurveDisplay:
         numbers = np.asarray(curve.pop("n_clusters"))
         if columns is None:
             columns = [name for name in curve if np.isfinite(curve[name]).any()]
+            columns = columns or list(curve)
         style = {"marker": "o", "markersize": 3} | (line_kw or {})
         _draw_columns(self, numbers, curve, list(columns), ax, style)
         mark = {"color": "0.5", "linestyle": "--", "zorder": 0} | (mark_kw or {})

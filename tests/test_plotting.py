@@ -1,11 +1,13 @@
 """Displays, by their artists."""
 
+import warnings
+
 import matplotlib as mpl
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.datasets import make_blobs, make_moons
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.mixture import GaussianMixture
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -377,6 +379,18 @@ def test_curves_by_number_of_clusters():
         display.plot(ax=axes)
     with pytest.raises(ValueError, match="must name some of"):
         display.plot(columns=["n_clusters"])
+
+
+@pytest.mark.parametrize("model", [SpanningForestClustering("auto"), ClAM("auto")])
+def test_curves_of_equal_samples_are_empty(model):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(np.ones((9, 2)))
+    display = NClustersCurveDisplay.from_estimator(model)
+    assert list(display.lines_) == [
+        name for name in model.n_clusters_curve_ if name != "n_clusters"
+    ]
+    display.figure_.canvas.draw()
 
 
 @pytest.mark.parametrize("model", [ClAM("auto"), GEMINI("auto")])

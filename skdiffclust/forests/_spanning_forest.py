@@ -881,10 +881,9 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             n_curve = max(1, highest_number(n_samples), tree.n_parts - 1)
             positions, scores, kept = cut(tree, n_curve, smallest=wanted, **how)
             n_clusters = self._choose(positions, scores, tree, sizes, n_samples)
-            n_cuts = n_clusters - 1
         else:
-            n_cuts = n_clusters - 1
-            positions, scores, kept = cut(tree, n_cuts, smallest=wanted, **how)
+            positions, scores, kept = cut(tree, n_clusters - 1, smallest=wanted, **how)
+        n_cuts = n_clusters - 1
         if len(positions) < n_cuts and wanted > 1:
             positions, scores, kept = cut(tree, n_cuts, **how)
         is_cut = mask(positions[:n_cuts], tree)

@@ -173,9 +173,8 @@ def condense(linkage, min_cluster_size, weights=None):
     rows = parents - n_samples
 
     finite = np.where(np.isfinite(densities), densities, 0.0)
-    largest = np.zeros(n_clusters)
-    np.maximum.at(largest, rows, finite)
-    last = largest.copy()
+    last = np.zeros(n_clusters)
+    np.maximum.at(last, rows, finite)
     for cluster in range(n_clusters - 1, 0, -1):
         above = parent[cluster]
         last[above] = max(last[above], last[cluster])

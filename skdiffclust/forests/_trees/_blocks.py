@@ -167,8 +167,6 @@ def _merge(forests):
     """Return the minimum spanning forest of lists of edges and squared lengths."""
     from skdiffclust.forests._trees._kruskal import merge_edges
 
-    if len(forests) == 1:
-        return forests[0]
     edges = np.concatenate([edges for edges, _ in forests])
     lengths = np.concatenate([lengths for _, lengths in forests])
     if not len(edges):
