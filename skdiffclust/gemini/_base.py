@@ -501,8 +501,11 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         k_means = None if has_links or mode is None else k_means
         return Starts(numbered, n_trained, True, models(), final, rows, k_means)
 
-    def _warn_if_unequal(self, X, row_weights, labels, starts):
-        """Warn if labels (n,) of X (n, d) are not the clear clusters of the Starts."""
+    def _warn_if_unequal(self, X, row_weights, labels, starts, name):
+        """Warn if the Starts have clear clusters of less even sizes than labels (n,).
+
+        Of samples X (n, d), in the name of an estimator.
+        """
         if starts.k_means is None:
             return
         rows, others = starts.rows, starts.k_means
@@ -510,9 +513,11 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             rows = np.flatnonzero(row_weights > 0)
             others = others[rows]
         labels, weights = labels[rows], row_weights[rows]
-        if adjusted_rand(labels, others, weights) < _LEAST_AGREEMENT:
+        own, of_k_means = (np.bincount(each, weights) for each in (labels, others))
+        is_less_even = of_k_means @ of_k_means > own @ own
+        if is_less_even and adjusted_rand(labels, others, weights) < _LEAST_AGREEMENT:
             if are_clear(near_one(X[rows]), weights, others):
-                warn_of_other_clusters(type(self).__name__, labels, others, weights)
+                warn_of_other_clusters(name, own, of_k_means)
 
     def _is_linear(self, problem):
         """Return whether the kernel of a problem is the linear one, of features."""

@@ -465,7 +465,7 @@ class GEMINI(BaseGEMINI):
         attributes["_units"] = units
         attributes["start_kept_"] = starts.has_sharp and is_sharp and not has_gained
         self._publish(logits, attributes, problem, best)
-        self._warn_if_unequal(X, row_weights, self.labels_, starts)
+        self._warn_if_unequal(X, row_weights, self.labels_, starts, "GEMINI")
         training.finish()
         return self
 

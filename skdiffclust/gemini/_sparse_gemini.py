@@ -635,7 +635,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         best_logits = logits(best)
         if self._judged is None:
             labels = best_logits.argmax(axis=1)
-            self._warn_if_unequal(X, problem.row_weights, labels, starts)
+            weights = problem.row_weights
+            self._warn_if_unequal(X, weights, labels, starts, "SparseGEMINI")
         # The best one may be sharp, without a gradient.
         start = softened(best, problem)
         if self._kind() == "skip" or self._tolerance(len(problem.X)) is None:

@@ -313,9 +313,10 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than requested, no number of clusters is
-            supported by the data, links are not satisfied, or steps of the paths have
-            not converged after `max_iter` epochs, once for all of them.
+            If fewer clusters are found than requested, or others than clear ones of
+            k-means, no number of clusters is supported by the data, links are not
+            satisfied, or steps of the paths have not converged after `max_iter` epochs,
+            once for all of them.
         """
         check_seed("SparseGEMINICV.fit", checkpoint, resume, self.random_state)
         given = (sample_weight, affinity, partial_labels, must_link, cannot_link)
@@ -397,6 +398,9 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         report_clusters(
             "SparseGEMINICV", self.labels_, n_clusters, sparse._mode(), constraints
         )
+        problem = sparse._problem(X, row_weights, means, constraints, relation)
+        starts = sparse._starts(problem, sparse._kind(), check_random_state(seed))
+        sparse._warn_if_unequal(X, row_weights, self.labels_, starts, "SparseGEMINICV")
         self._publish_structure(structure, n_clusters)
         training.finish([])
         warn_if_unfinished("SparseGEMINICV", judged, sparse.max_iter)
@@ -584,6 +588,12 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
 
     def _check_subsets(self, n_samples, n_clusters):
         """Refuse samples of which no subset can be taken."""
+        if n_clusters > max(n_samples, 2):
+            raise ValueError(
+                "The 'n_clusters' parameter of SparseGEMINICV must be at most the "
+                f"number of samples (of positive weight), n_samples={n_samples}. Got "
+                f"{n_clusters} instead. Use fewer clusters."
+            )
         if self._subset_size(n_samples) >= n_samples:
             raise ValueError(
                 "The 'sample_fraction' parameter of SparseGEMINICV must leave at least "

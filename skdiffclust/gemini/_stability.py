@@ -137,21 +137,17 @@ def by_densest_quarter(X):
     return X / (deviations * shares)
 
 
-def warn_of_other_clusters(name, labels, others, weights):
-    """Warn that labels (n,) are not the clear clusters (n,) of k-means.
-
-    Of samples with weights (n,).
-    """
-    shares = [
-        100 * np.sort(np.bincount(each, weights))[::-1] / weights.sum()
-        for each in (labels, others)
-    ]
-    own, others = (", ".join(f"{share:.3g}" for share in each) for each in shares)
+def warn_of_other_clusters(name, sizes, of_k_means):
+    """Warn that clusters of sizes (k,) are not the clear ones of k-means (k',)."""
+    own, others = (
+        ", ".join(f"{share:.3g}" for share in 100 * np.sort(each)[::-1] / each.sum())
+        for each in (sizes, of_k_means)
+    )
     warn_of_convergence(
         f"{name} finds other clusters than k-means, whose clusters are clearly "
         f"separated: they have {own} % of the samples, those of k-means {others} %. "
-        "The objective favours clusters of similar sizes. Use ClAM or KMeans if they "
-        "are unequal, and raise n_init or max_iter if they are not.",
+        "The objective favours clusters of similar sizes. Use ClAM or KMeans for "
+        "unequal ones.",
     )
 
 

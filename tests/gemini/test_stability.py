@@ -15,7 +15,7 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.pairwise import rbf_kernel
 
-from skdiffclust import GEMINI, SparseGEMINI
+from skdiffclust import GEMINI, SparseGEMINI, SparseGEMINICV
 from skdiffclust.gemini._stability import (
     Structure,
     adjusted_rand,
@@ -218,7 +218,15 @@ def test_the_number_of_clusters_is_found(n_clusters):
     assert gemini.set_params(n_clusters=2).fit(X).n_clusters_curve_ is None
 
 
-@pytest.mark.parametrize("estimator", [GEMINI("auto"), GEMINI(2), SparseGEMINI(2)])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        GEMINI("auto"),
+        GEMINI(2),
+        SparseGEMINI(2),
+        SparseGEMINICV(n_alphas=4, n_resamples=2),
+    ],
+)
 def test_clusters_of_unequal_sizes_are_warned_of(estimator, global_random_seed):
     X = np.random.RandomState(global_random_seed).normal(size=(510, 5))
     X[:10] += 13 / np.sqrt(5)
