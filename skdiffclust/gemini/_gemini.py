@@ -393,8 +393,8 @@ class GEMINI(BaseGEMINI):
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than requested, or others than clear ones of
-            k-means, links are not satisfied, the loss diverges, or training has not
+            If fewer clusters are found than requested, k-means has clear ones of less
+            equal sizes, links are not satisfied, the loss diverges, or training has not
             converged after `max_iter` epochs.
         """
         X, row_weights, means = self._check_rows(X, sample_weight)

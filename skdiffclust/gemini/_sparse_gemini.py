@@ -375,9 +375,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than requested, or others than clear ones of
-            k-means, no feature is selected, links are not satisfied, the loss diverges,
-            or training has not converged after `max_iter` epochs.
+            If fewer clusters are found than requested, k-means has clear ones of less
+            equal sizes, no feature is selected, links are not satisfied, the loss
+            diverges, or training has not converged after `max_iter` epochs.
         """
         links = (partial_labels, must_link, cannot_link)
         X, means, problem = self._prepare(X, sample_weight, affinity, links)

@@ -313,8 +313,8 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than requested, or others than clear ones of
-            k-means, no number of clusters is supported by the data, links are not
+            If fewer clusters are found than requested, k-means has clear ones of less
+            equal sizes, no number of clusters is supported by the data, links are not
             satisfied, or steps of the paths have not converged after `max_iter` epochs,
             once for all of them.
         """
