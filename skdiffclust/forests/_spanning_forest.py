@@ -249,14 +249,14 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     smaller side (below 5, the evidence is at most 0). With S_k the score of the cut
     into k clusters, "auto" is the k, from 2 to min(200, max(5, n_samples / 10)), with
     the largest sum of (evidence - 0.13) over the cuts into 2 to k clusters, plus
-    0.4 log(S_k / S_(k+1)). Further cuts follow if their smaller sides have at most a
-    tenth of both, as long as they raise the sum; 3 / s is subtracted for these. In data
-    without clusters the first sum rarely exceeds 0.3; if it does not, the number is
-    that of another rule: the last k with S_k > 2 S_(k+1), or else the k with the
-    largest log(S_k / S_(k+1)) / log(1 + sqrt(2 / k)). A `ConvergenceWarning` is issued
-    if this quotient is not above 1.25, either, and where the two rules differ; it has
-    both numbers then. With ``cut_rule="longest"`` it is the k with the largest ratio of
-    lengths.
+    0.4 log(S_k / S_(k+1)). The cuts after this number are added as long as they raise
+    the sum and their smaller side has at most a tenth of both; 3 / s is subtracted for
+    these. In data without clusters the first sum rarely exceeds 0.3; if it does not,
+    the number is that of another rule: the last k with S_k > 2 S_(k+1), or else the k
+    with the largest log(S_k / S_(k+1)) / log(1 + sqrt(2 / k)). A `ConvergenceWarning`
+    is issued if this quotient is not above 1.25, either, and where the two rules
+    differ; it has both numbers then. With ``cut_rule="longest"`` it is the k with the
+    largest ratio of lengths.
 
     **Memberships.** Each of `n_perturbations` draws multiplies the lengths of the tree
     and of 15 nearest neighbours by ``exp(edge_noise * z)`` with z standard normal,
