@@ -260,7 +260,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     """
 
     # List for the loops of a path that is a part of a search, which judges their
-    # convergence and is interrupted as a whole.
+    # convergence and is interrupted as a whole; it also needs the Starts of the path,
+    # which are then in `_first_starts`.
     _judged = None
     # The largest penalty that such a path needs.
     _max_alpha = np.inf
@@ -637,6 +638,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             labels = best_logits.argmax(axis=1)
             weights = problem.row_weights
             self._warn_if_unequal(X, weights, labels, starts, "SparseGEMINI")
+        else:
+            self._first_starts = starts
         # The best one may be sharp, without a gradient.
         start = softened(best, problem)
         if self._kind() == "skip" or self._tolerance(len(problem.X)) is None:
@@ -761,10 +764,10 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         vars(self).update(attributes)
 
     def _warn(self, step, problem, kkts):
-        """Warn of empty clusters, of links that are not satisfied, and of no features.
+        """Warn of empty clusters, broken links, no features, and inexact steps.
 
-        With one cluster, or samples that are all equal, none can be selected. And of
-        certificates (s,) that show that steps are not solutions.
+        With one cluster, or samples that are all equal, no feature can be selected.
+        Steps with a certificate, one of kkts (s,), above the tolerance are inexact.
         """
         report_clusters(
             "SparseGEMINI",

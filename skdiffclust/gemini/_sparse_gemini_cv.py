@@ -398,8 +398,7 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         report_clusters(
             "SparseGEMINICV", self.labels_, n_clusters, sparse._mode(), constraints
         )
-        problem = sparse._problem(X, row_weights, means, constraints, relation)
-        starts = sparse._starts(problem, sparse._kind(), check_random_state(seed))
+        starts = sparse._first_starts
         sparse._warn_if_unequal(X, row_weights, self.labels_, starts, "SparseGEMINICV")
         self._publish_structure(structure, n_clusters)
         training.finish([])

@@ -46,13 +46,14 @@ class Choice(NamedTuple):
 
 
 def evidence_of_cuts(tree, positions, sizes):
-    """Return the evidence (m,) that successive cuts of a tree separate clusters, twice.
+    """Return the evidence (m,) that successive cuts of a tree separate clusters.
 
-    It is log(l / r), between -1 and 1, less 5 / s. Here l is the length of the edge,
-    and r the larger of two, one for each side: the length at which a component of
-    single linkage has four fifths of the side. The size of the smaller side is s: a
-    few samples are often apart by chance. If s is below 5, it is log(l / r), at most 0.
-    The second (m,) is less 3 / s, and -inf unless s is at most a tenth of both sides.
+    And, as a second array (m,), that of cuts of small sides. Evidence is log(l / r),
+    between -1 and 1, less 5 / s. Here l is the length of the edge, and r the larger of
+    two, one for each side: the length at which a component of single linkage has four
+    fifths of the side. The size of the smaller side is s: a few samples are often apart
+    by chance. If s is below 5, it is log(l / r), at most 0. The second array has 3 / s
+    in place of 5 / s, and -inf if s is below 5 or above a tenth of both sides.
     ``positions`` (m,) are those of the edges in the CutTree, ``sizes`` (n,) of
     `core_sizes`. In data without clusters edges are cut that lie in their middle, where
     the evidence is negative. A pass over the part for every cut.
