@@ -28,12 +28,11 @@ Methods without randomness run once, the others for each seed.
 """
 
 import argparse
-import ast
 import os
 import sys
-import sysconfig
 import warnings
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -43,6 +42,7 @@ import numpy as np
 from scipy import sparse
 from shared import (
     Results,
+    docstrings,
     largest_silhouette,
     load,
     noise_background,
@@ -60,7 +60,6 @@ from sklearn.cluster import (
     SpectralClustering,
 )
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
 from sklearn.mixture import GaussianMixture
@@ -211,14 +210,14 @@ def of_k(cls, **parameters):
     return labels_of
 
 
-def of_package(package, name):
-    """Return the function that fits the class of a package without a seed."""
-
-    def labels_of(X, n_clusters, seed):
-        cls = getattr(__import__(package), name)
-        return cls(n_clusters).fit_predict(X)
-
-    return labels_of
+def packages_here():
+    """Return {name: function} of the clusterers of other packages, without a seed."""
+    found = {}
+    for package, name in (("genieclust", "Genie"), ("lumbermark", "Lumbermark")):
+        if find_spec(package):
+            cls = getattr(import_module(package), name)
+            found[name] = lambda X, k, seed, cls=cls: cls(k).fit_predict(X)
+    return found
 
 
 def auto(cls):
@@ -249,9 +248,8 @@ METHODS = {
         "Gaussian mixture": of_k(GaussianMixture),
         "Ward": of_k(AgglomerativeClustering),
         "spectral": of_k(SpectralClustering, **NEIGHBORS),
-        "Genie": of_package("genieclust", "Genie"),
-        "Lumbermark": of_package("lumbermark", "Lumbermark"),
-    },
+    }
+    | packages_here(),
     "own": {name: auto(cls) for name, cls in OURS.items()}
     | {"k-means": by_silhouette, "HDBSCAN": hdbscan},
 }
@@ -286,9 +284,6 @@ def defaults(n_seeds):
     silent = []
     for kind, methods in METHODS.items():
         for method, labels_of in methods.items():
-            package = method.lower().replace("genie", "genieclust")
-            if method in ("Genie", "Lumbermark") and not find_spec(package):
-                continue
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 labels_of(small, 3, 0)  # compiles
@@ -313,25 +308,19 @@ def defaults(n_seeds):
     print("number, method, ARI, AMI, s, right")
     for kind, methods in METHODS.items():
         for method in methods:
-            rows = [found.get((kind, method, name)) for name, *_ in sets]
-            if all(rows):
-                ari, ami, spent = (
-                    np.mean([row[field] for row in rows])
-                    for field in ("ari", "ami", "s")
-                )
-                right = sum(row["is_right"] for row in rows)
-                print(
-                    f"{kind}, {method}, {ari:.3f}, {ami:.3f}, {spent:.2f}, {right:.0f}"
-                )
+            rows = [found[kind, method, name] for name, *_ in sets]
+            ari, ami, spent = (
+                np.mean([row[field] for row in rows]) for field in ("ari", "ami", "s")
+            )
+            right = sum(row["is_right"] for row in rows)
+            print(f"{kind}, {method}, {ari:.3f}, {ami:.3f}, {spent:.2f}, {right:.0f}")
     print("\nARI of each set, true number of clusters; best of the other methods")
     print("set, n, k", *OURS, "k-means", "best other", sep=", ")
     for name, X, y in sets:
         scores = {
-            method: found["true", method, name]["ari"]
-            for method in METHODS["true"]
-            if ("true", method, name) in found
+            method: found["true", method, name]["ari"] for method in METHODS["true"]
         }
-        best = max(filter(scores.__contains__, PEERS), key=scores.get)
+        best = max(PEERS, key=scores.get)
         shown = [f"{scores[method]:.2f}" for method in (*OURS, "k-means")]
         shown.append(f"{scores[best]:.2f} ({best})")
         print(f'   "{name}"', len(X), len(np.unique(y[y >= 0])), *shown, sep=", ")
@@ -339,35 +328,6 @@ def defaults(n_seeds):
 
 
 # The table of the first page.
-
-
-PACKAGES_READ = (
-    "asyncio _pydecimal email http importlib logging tkinter turtle unittest xml"
-).split()
-
-
-def docstrings():
-    """Return the TF-IDF (n, n_words) of the docstrings of ten packages of Python.
-
-    And the number (n,) of the package. Docstrings of less than 15 words are left out.
-    """
-    root = Path(sysconfig.get_paths()["stdlib"])
-    texts, y = [], []
-    for number, package in enumerate(PACKAGES_READ):
-        for file in sorted((root / package).rglob("*.py")) or [root / f"{package}.py"]:
-            if not file.exists() or "test" in file.relative_to(root).parts:
-                continue
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-                described = ast.Module, ast.ClassDef, ast.FunctionDef
-                text = isinstance(node, described) and ast.get_docstring(node)
-                if text and len(text.split()) >= 15:
-                    texts.append(text)
-                    y.append(number)
-    words = TfidfVectorizer(
-        stop_words="english", min_df=3, max_df=0.2, sublinear_tf=True
-    )
-    X = words.fit_transform(texts)
-    return X[X.getnnz(axis=1) > 0], np.array(y)[X.getnnz(axis=1) > 0]
 
 
 def first_page_rows(seed):

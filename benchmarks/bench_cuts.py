@@ -20,13 +20,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import argparse
 import warnings
-from itertools import combinations
 
 import numpy as np
 import torch
 from cut_graphs import GRAPHS, data
 from scipy.spatial.distance import cdist
 from shared import (
+    agreements,
     load,
     seconds,
     versions,
@@ -188,7 +188,7 @@ def seeds(n_seeds=5):
             METHODS["graph cut"](problem.graph, problem.n_clusters, seed)
             for seed in range(n_seeds)
         ]
-        pairs = [adjusted_rand_score(*pair) for pair in combinations(found, 2)]
+        pairs = agreements(found)
         print(f"{name}: {np.mean(pairs):.3f}, {np.min(pairs):.3f}", flush=True)
 
 

@@ -75,20 +75,25 @@ def in_units(name):
     return X, np.unique(y, return_inverse=True)[1]
 
 
-def split(name, seed):
-    """Return training samples, partial labels, test samples, classes, withheld ones."""
+def split(name, seed, n_labels, *, withhold):
+    """Return training samples, partial labels, test samples, classes, withheld ones.
+
+    A third of the classes is withheld: none of their samples has a label.
+    """
     X, y = in_units(name)
     rng = np.random.RandomState(seed)
-    k = int(y.max()) + 1
-    is_withheld = np.isin(y, rng.permutation(k)[: k // 3])
+    is_withheld = np.zeros(len(y), dtype=bool)
+    if withhold:
+        k = int(y.max()) + 1
+        is_withheld = np.isin(y, rng.permutation(k)[: k // 3])
     order = rng.permutation(len(X))
     n_train = min(N_TRAIN, int(0.6 * len(X)))
     train = order[:n_train]
     test = order[n_train : n_train + N_TEST]
     labels = np.full(n_train, -1)
-    known = np.flatnonzero(~is_withheld[train])[:N_LABELS]
+    known = np.flatnonzero(~is_withheld[train])[:n_labels]
     labels[known] = y[train][known]
-    return X[train], labels, X[test], y[test], is_withheld[test], k
+    return X[train], labels, X[test], y[test], is_withheld[test]
 
 
 def ours(encoder, X, labels, k, seed):
@@ -204,7 +209,8 @@ METHODS = {
 
 def run(name, method, seed):
     """Return what one cell shows: two ARIs and processor seconds of the training."""
-    X, labels, X_test, y, is_withheld, k = split(name, seed)
+    X, labels, X_test, y, is_withheld = split(name, seed, N_LABELS, withhold=True)
+    k = int(in_units(name)[1].max()) + 1
     spent, embed = seconds(method, X, labels, k, seed)
     found = SpanningForestClustering(k).fit(embed(X_test)).labels_
     return {
@@ -237,17 +243,6 @@ def discover():
             )
 
 
-def labelled_split(name, seed):
-    """Return training samples, partial labels, test samples and their classes."""
-    X, y = in_units(name)
-    order = np.random.RandomState(seed).permutation(len(X))
-    n_train = min(N_TRAIN, int(0.6 * len(X)))
-    train = order[:n_train]
-    test = order[n_train : n_train + N_TEST]
-    labels = np.where(np.arange(n_train) < N_PROBE_LABELS, y[train], -1)
-    return X[train], labels, X[test], y[test]
-
-
 def accuracy(embed, X, labels, X_test, y):
     """Return the accuracy of a logistic regression on embedded samples."""
     known = labels >= 0
@@ -261,7 +256,7 @@ def probe():
         k = len(np.unique(in_units(name)[1]))
         found = []
         for seed in SEEDS:
-            parts = labelled_split(name, seed)
+            *parts, _ = split(name, seed, N_PROBE_LABELS, withhold=False)
             embed = ours("linear", *parts[:2], k, seed)
             found.append([accuracy(np.asarray, *parts), accuracy(embed, *parts)])
         features, embedding = np.array(found).T

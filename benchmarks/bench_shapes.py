@@ -18,13 +18,13 @@ outliers  the area under the ROC curve of outlier scores at 1 and at the true nu
 """
 
 import argparse
-import importlib.util
 import warnings
 
 import numpy as np
 import shapes
+from bench_all import hdbscan, of_k, packages_here
 from shared import interval, load, standardised, those_here
-from sklearn.cluster import HDBSCAN, KMeans
+from sklearn.cluster import KMeans
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import adjusted_rand_score, roc_auc_score
 from sklearn.neighbors import NearestNeighbors
@@ -71,22 +71,12 @@ def problems(seed):
         yield "shapes", *shapes.draw(name, 5000 + seed, (0.3, 0.8, 1.3)[seed % 3])
 
 
-def peers():
-    """Return {name: function of samples and k that gives labels}."""
-    found = {
-        "forest": lambda X, k: SpanningForestClustering(k).fit_predict(X),
-        "HDBSCAN": lambda X, k: HDBSCAN(copy=True).fit_predict(X),
-        "k-means": lambda X, k: KMeans(k, n_init=3, random_state=0).fit_predict(X),
-    }
-    if importlib.util.find_spec("genieclust"):
-        from genieclust import Genie
-
-        found["Genie"] = lambda X, k: Genie(k).fit_predict(X)
-    if importlib.util.find_spec("lumbermark"):
-        from lumbermark import Lumbermark
-
-        found["Lumbermark"] = lambda X, k: Lumbermark(k).fit_predict(X)
-    return found
+PEERS = {
+    "forest": of_k(SpanningForestClustering),
+    "HDBSCAN": hdbscan,
+    "k-means": lambda X, k, seed: of_k(KMeans, n_init=3)(X, k, 0),
+    **packages_here(),
+}
 
 
 def gaps(seeds):
@@ -99,8 +89,8 @@ def gaps(seeds):
             k = len(np.unique(y[known]))
             is_right = SpanningForestClustering("auto").fit(X).n_clusters_ == k
             right.setdefault(kind, []).append(is_right)
-            for name, labels_of in peers().items():
-                index = adjusted_rand_score(y[known], labels_of(X, k)[known])
+            for name, labels_of in PEERS.items():
+                index = adjusted_rand_score(y[known], labels_of(X, k, seed)[known])
                 rows.setdefault(kind, {}).setdefault(name, []).append(index)
     for kind, of in rows.items():
         print(f"{kind:14s}auto finds the number in {np.mean(right[kind]):.2f}")

@@ -1,20 +1,24 @@
 """What several benchmarks need: data, clocks, memory, and results kept in a file."""
 
+import ast
 import json
 import os
 import re
 import sys
+import sysconfig
 import time
 import warnings
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 from data_sets import has_data, load_data
 from sklearn import datasets
 from sklearn.cluster import KMeans
-from sklearn.metrics import silhouette_score
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.metrics import adjusted_rand_score, silhouette_score
 from sklearn.preprocessing import StandardScaler
 
 OWN = "breast_cancer", "digits", "iris", "wine"  # come with scikit-learn
@@ -68,6 +72,35 @@ def noise_background(images, seed):
     """Return grey levels (n, d) with noise in place of black, as in MNIST-BR."""
     noise = np.random.RandomState(seed).uniform(0, images.max(), images.shape)
     return np.where(images > 0, images, noise)
+
+
+PACKAGES_READ = (
+    "asyncio _pydecimal email http importlib logging tkinter turtle unittest xml"
+).split()
+
+
+def docstrings():
+    """Return the TF-IDF (n, n_words) of the docstrings of ten packages of Python.
+
+    And the number (n,) of the package. Docstrings of less than 15 words are left out.
+    """
+    root = Path(sysconfig.get_paths()["stdlib"])
+    texts, y = [], []
+    for number, package in enumerate(PACKAGES_READ):
+        for file in sorted((root / package).rglob("*.py")) or [root / f"{package}.py"]:
+            if not file.exists() or "test" in file.relative_to(root).parts:
+                continue
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                described = ast.Module, ast.ClassDef, ast.FunctionDef
+                text = isinstance(node, described) and ast.get_docstring(node)
+                if text and len(text.split()) >= 15:
+                    texts.append(text)
+                    y.append(number)
+    words = TfidfVectorizer(
+        stop_words="english", min_df=3, max_df=0.2, sublinear_tf=True
+    )
+    X = words.fit_transform(texts)
+    return X[X.getnnz(axis=1) > 0], np.array(y)[X.getnnz(axis=1) > 0]
 
 
 def tables(n_most):
@@ -131,6 +164,11 @@ def largest_silhouette(X, numbers, n_init, seed=0, n_judged=None):
     if n_judged is not None:
         judged = np.random.RandomState(0).permutation(len(X))[:n_judged]
     return max(labels, key=lambda one: silhouette_score(X[judged], one[judged]))
+
+
+def agreements(labelings):
+    """Return the adjusted Rand indices of all pairs of labelings."""
+    return [adjusted_rand_score(*pair) for pair in combinations(labelings, 2)]
 
 
 def warns_of(model, X, message="no clear|no more structure"):
