@@ -26,13 +26,12 @@ def first_equal(X):
     """
     hashes = _hashes(X)
     firsts = np.arange(len(X))
-    order = _sharing_a_slot(hashes)
-    if not len(order):
-        return firsts
-    order = order[np.argsort(hashes[order])]
+    order = np.argsort(hashes)
     ordered = hashes[order]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-    sizes = np.diff(starts, append=len(order))
+    if len(starts) == len(X):
+        return firsts
+    sizes = np.diff(starts, append=len(X))
     firsts[order] = np.repeat(np.minimum.reduceat(order, starts), sizes)
     # Nearly all rows with the hash of another one are equal to the first such row.
     others = np.flatnonzero(firsts != np.arange(len(X)))
@@ -77,22 +76,6 @@ def _factors(n_columns):
     """Return random odd numbers (n_columns,) uint64, the same in all processes."""
     factors = np.random.RandomState(0).randint(1, 2**31, size=n_columns) * 2 + 1
     return factors.astype(np.uint64)
-
-
-def _sharing_a_slot(hashes):
-    """Return the rows whose hash, of (n,), has the same first bits as another one.
-
-    All others are unique. About one in five different hashes shares its first bits, so
-    there is little left to sort.
-    """
-    n_bits = (4 * len(hashes)).bit_length()
-    slots = (hashes >> np.uint64(64 - n_bits)).astype(np.int64)
-    rows = np.arange(len(hashes), dtype=np.int32)
-    last = np.empty(2**n_bits, dtype=np.int32)
-    last[slots] = rows
-    is_shared = np.zeros(2**n_bits, dtype=bool)
-    is_shared[slots[last[slots] != rows]] = True
-    return np.flatnonzero(is_shared[slots])
 
 
 def _equal_sparse_rows(X):
