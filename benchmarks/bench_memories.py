@@ -25,7 +25,6 @@ Times are medians of alternating runs in this process, given as ratios.
 
 import argparse
 import copy
-import importlib
 import itertools
 import sys
 import warnings
@@ -33,7 +32,17 @@ import warnings
 import numpy as np
 import torch
 from scipy import sparse
-from shared import TABLES, load, seconds, some, standardised, those_here, versions
+from shared import (
+    TABLES,
+    agreements,
+    docstrings,
+    load,
+    seconds,
+    some,
+    standardised,
+    those_here,
+    versions,
+)
 from sklearn.cluster import (
     KMeans,
     MiniBatchKMeans,
@@ -44,7 +53,7 @@ from sklearn.decomposition import PCA
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
-from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
+from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.impute import IterativeImputer, KNNImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_rand_score, silhouette_score
@@ -72,12 +81,6 @@ def large():
             f"inertia over KMeans {ours.inertia_ / peers[0].inertia_:.3f}",
             flush=True,
         )
-
-
-def agreement(labelings):
-    """Return the mean adjusted Rand index of all pairs of labelings."""
-    pairs = itertools.combinations(labelings, 2)
-    return float(np.mean([adjusted_rand_score(a, b) for a, b in pairs]))
 
 
 def rotated_blobs(seed):
@@ -156,8 +159,8 @@ def k_means():
             [
                 np.mean([silhouette_score(X[judged], one[judged]) for one in found]),
                 np.mean([adjusted_rand_score(y, one) for one in found]),
-                agreement(found[:5]),
-                agreement(found[5:]),
+                np.mean(agreements(found[:5])),
+                np.mean(agreements(found[5:])),
             ]
             for found in labels
         ]
@@ -182,38 +185,6 @@ def k_means():
         f"on {n_right[3]}",
         flush=True,
     )
-
-
-def topics(n_samples, n_words, n_classes, length, seed):
-    """Return counts (n, n_words), CSR, of words that are as frequent as in a language,
-    and the topic (n,), which explains half of the words of a document.
-    """
-    rng = np.random.RandomState(seed)
-    common = 1.0 / np.arange(1, n_words + 1)
-    common /= common.sum()
-    own = rng.dirichlet(30.0 * common + 1e-3, size=n_classes)
-    y = rng.randint(n_classes, size=n_samples)
-    lengths = 5 + rng.poisson(length, size=n_samples)
-    counts = [
-        rng.multinomial(n, 0.5 * own[label] + 0.5 * common)
-        for n, label in zip(lengths, y, strict=True)
-    ]
-    return sparse.csr_array(np.array(counts, dtype=float)), y
-
-
-def docstrings(names):
-    """Return counts (n, n_words), CSR, of the words of the docstrings of what modules
-    export, and the number (n,) of the module.
-    """
-    found = {}
-    for label, name in enumerate(names):
-        module = importlib.import_module(name)
-        for member in sorted(getattr(module, "__all__", dir(module))):
-            text = getattr(getattr(module, member, None), "__doc__", None)
-            if isinstance(text, str) and len(text) > 300:
-                found.setdefault(text, label)
-    words = CountVectorizer(stop_words="english", token_pattern=r"[a-z]{3,}")
-    return words.fit_transform(found), np.array(list(found.values()))
 
 
 def spherical_k_means(X, n_clusters, seed):
@@ -250,22 +221,14 @@ def sum_of_cosines(X, labels):
 def text():
     """Compare ClAM by cosines with spherical k-means, and k-means of unit rows.
 
-    On TF-IDF: topics that are drawn, and docstrings of libraries, whose versions
-    matter. Printed are medians over five seeds.
+    On TF-IDF of docstrings of Python, whose version matters, and of snippets of web
+    searches. Printed are medians over five seeds.
     """
-    scipy_modules = "stats signal linalg special optimize ndimage sparse integrate"
-    sets = {
-        "topics, long": topics(1000, 5000, 8, 120, 0),
-        "topics, short": topics(3000, 3000, 5, 25, 1),
-        "docstrings of four libraries": docstrings(
-            ["numpy", "scipy.stats", "sklearn.metrics", "torch"]
-        ),
-        "docstrings of SciPy": docstrings(
-            [f"scipy.{name}" for name in scipy_modules.split()]
-        ),
-    }
-    for name, (counts, y) in sets.items():
-        X = sparse.csr_array(TfidfTransformer().fit_transform(counts))
+    sets = {"docstrings of Python": docstrings()}
+    for name in those_here("search_snippets"):
+        counts, y = load(name)
+        sets[name] = sparse.csr_array(TfidfTransformer().fit_transform(counts)), y
+    for name, (X, y) in sets.items():
         k, scores, times, sums = len(np.unique(y)), [], [], []
         for seed in range(5):
             k_means_of_rows = KMeans(k, n_init=10, random_state=seed)
