@@ -18,7 +18,7 @@ from skdiffclust._validation import check_dense_size, refuse_masked
 from skdiffclust._warnings import warn
 
 _TRANSLATION_INVARIANT_KERNELS = ("rbf", "laplacian")
-# Rows and columns of a tile that is compared with the transposed one.
+# Rows and columns of a tile, which is compared with its mirror image.
 _TILE = 512
 MATRIX_BLOCK_ENTRIES = 2**22
 _BLOCK_ROWS = 2**16
@@ -75,7 +75,7 @@ def refuse_underflow(X, dtype=np.float64):
 def extremes(X):
     """Return the least and largest values (2, d) of features of X (n, d), or CSR.
 
-    Missing entries are left out; a feature without others has zeros.
+    Missing entries are ignored; a feature that has no others gets zeros.
     """
     if sp.issparse(X):
         return np.vstack([X.min(axis=0).toarray(), X.max(axis=0).toarray()])
@@ -106,8 +106,8 @@ def center(X, means=None, *, dtype=np.float64):
     """Return a new array of `dtype`: finite X (n, d) minus its column means.
 
     Pass the `means` (d,) of the training rows to move new rows by the same amount.
-    The subtraction is done in float64 whatever `dtype` is.  ValueError ("distances
-    overflow ... rescale") if squared distances would not fit `dtype`.
+    The subtraction is done in float64 whatever `dtype` is. ValueError if squared
+    distances would overflow `dtype`.
     """
     X = np.asarray(X)
     if means is None:
@@ -248,14 +248,14 @@ def refuse_zero_rows(X):
     if len(zero):
         named = ", ".join(map(str, zero[:5])) + (", ..." if len(zero) > 5 else "")
         raise ValueError(
-            "The samples of X must not be zero where cosines are computed. Got zeros "
-            f"only in {len(zero)} sample(s), at index {named}, instead. Drop these "
+            "The samples of X must not be zero where cosines are computed. Got only "
+            f"zeros in {len(zero)} sample(s), at index {named}, instead. Drop these "
             "samples, or use Euclidean distances."
         )
 
 
 class EuclideanForm(NamedTuple):
-    """A distance that is an increasing function of a squared Euclidean one.
+    """A distance that is an increasing function of the squared Euclidean distance.
 
     Attributes
     ----------
@@ -366,11 +366,11 @@ def check_precomputed(D, *, name="X", kind="distance"):
     `D` is a square dense array or scipy sparse matrix.  `kind` is "distance" or
     "similarity" (the diagonal is ignored: zeros when dense, nothing stored when sparse)
     or "kernel" (dense, diagonal kept). In a sparse matrix every stored entry is an
-    edge, including zeros, and an entry on one side only is an edge as well; the result
-    is a `csr_array` with sorted indices. Entries that differ from their transposed ones
-    are replaced by the mean of the two, with a warning beyond 1e-8 of the largest
-    value. The input is never written to; it is returned itself if nothing had to
-    change, so do not write to the result.
+    edge, including zeros, and so is an entry on one side of the diagonal only; the
+    result is a `csr_array` with sorted indices. Entries that differ from their mirror
+    entries are replaced by the mean of both, with a warning if they differ by more than
+    1e-8 of the largest value. The input is never written to; if nothing has to change,
+    it is returned itself, so do not write to the result.
     """
     refuse_masked(D, name=name)
     if sp.issparse(D) and kind == "kernel":
@@ -378,7 +378,7 @@ def check_precomputed(D, *, name="X", kind="distance"):
             f"The {name!r} parameter must be dense for a kernel. Got a sparse matrix "
             "instead, and sparse is not supported here: use .toarray()."
         )
-    # Most need no further check, and calls in a training loop should be fast.
+    # Most arrays need no further check, and calls in a training loop should be fast.
     plain = type(D) is np.ndarray and D.dtype == np.float64
     if not plain or D.ndim != 2 or not D.size:
         D = check_array(
@@ -428,7 +428,7 @@ def _is_in_order(D):
         for j in starts[i // _TILE :]:
             tile = D[i : i + _TILE, j : j + _TILE]
             mirror = D[j : j + _TILE, i : i + _TILE].T
-            # A difference that is no number is not zero: of NaN, and of infinities.
+            # The difference of NaN, or of two infinities, is NaN, which is true.
             with np.errstate(invalid="ignore", over="ignore"):
                 if np.any(tile - mirror):
                     return False

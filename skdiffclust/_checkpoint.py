@@ -46,9 +46,9 @@ from skdiffclust._compat import validate_parameter_constraints
 from skdiffclust._warnings import warn
 
 _FORMAT = 5
-# No other program writes files of these names: those of steps, and unfinished ones.
+# Names of the files of steps, finished or not, which no other program writes.
 _OURS = re.compile(r"skdiffclust-\d{6,}\.npz(\.part)?")
-# Prefixes of the names of arrays in the file of a step, and the name of one.
+# Prefixes of the names of arrays in the file of a step, and the name of the identity.
 _RECORD = "record."
 _STATE = "state."
 _IDENTITY = "identity"
@@ -87,8 +87,8 @@ class Checkpoint:
     kind : str
         The kind of computation.
     identity : dict of str
-        What `identify` returned for the data and parameters: a computation continues
-        only with those that it began with.
+        What `identify` returned for the data and parameters: a computation is continued
+        only with those that it was started with.
     """
 
     def __init__(self, folder, kind, identity):
@@ -263,7 +263,7 @@ def _difference(arrays, examples, varying, n_values):
 
 
 def identify(data, params, outputs=None):
-    """Return digests (dict) of data and parameters, for a computation to continue with.
+    """Return digests (dict) of data and parameters, by which a computation is known.
 
     Parameters
     ----------
@@ -316,7 +316,7 @@ def _plain(value):
 
 
 def _single_precision(values):
-    """Return an array as nested lists; in float32, whose zero has one sign."""
+    """Return an array of float32 as nested lists, without negative zeros."""
     return (np.asarray(values, dtype=np.float32) + 0.0).tolist()
 
 

@@ -65,7 +65,7 @@ def is_ready(kernel):
 
 @cache
 def _is_stored(kernel):
-    """Whether numba's cache had a kernel when the process first asked: 0.1 ms each."""
+    """Whether numba's cache had a kernel when the process first asked. Takes 0.1 ms."""
     index = getattr(kernel._cache, "_cache_file", None)
     try:
         stored = index._load_index()
@@ -80,7 +80,7 @@ def compiled(**options):
 
     Where neither the installation nor the user's cache folder can be written (a
     read-only image, no home folder), numba refuses to compile a cached function at
-    all; the kernel is then compiled anew in every process. `options` are those of
+    all; the kernel is then compiled again in every process. `options` are those of
     ``njit``.
     """
 

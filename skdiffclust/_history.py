@@ -283,7 +283,7 @@ class EpochLoop:
         self._max_iter = max_iter
         self._learning_rate = learning_rate
         self.tol = tol
-        # A small integer of NumPy would overflow.
+        # A small NumPy integer would overflow.
         self.n_iter_no_change = n_iter_no_change and int(n_iter_no_change)
         self._task = FitTask() if task is None else task
         self._epoch_task = None

@@ -13,8 +13,8 @@ from skdiffclust._compiled import compiled
 from skdiffclust._threads import small_products
 
 MAX_STEPS = 300
-# Relative decrease of the cost below which a restart ends, and the same where the last
-# digits count.
+# Relative decrease of the cost below which a restart ends: by default, and where the
+# last digits count.
 TOLERANCE = 1e-4
 FINE = 1e-7
 _NO_DIRECTION = 1e-14  # length of a mean of directions that is rounding
@@ -82,8 +82,8 @@ def kmeans(
 def _spread_rows(Z, squares, weight, order, shares):
     """Return rows (r, k) far apart, for shares (r, k, t) of the mass in an order (m,).
 
-    Of t rows in turn, that which leaves the smallest distances; for the first centre
-    the first one.
+    Each is the one of t rows that leaves the smallest distances; the first centre is
+    the first row.
     """
     n_init, n_clusters, n_trials = shares.shape
     n_rows = Z.shape[0]
@@ -291,7 +291,7 @@ def add_members(rows, weight, restarts, labels, sums):
 
 @_kernel
 def _add_entries(values, columns, ends, weight, restarts, labels, sums):
-    """Do the same for a CSR matrix of these arrays."""
+    """Do the same for the arrays of a CSR matrix."""
     for r in range(len(sums)):
         for i in range(len(weight)):
             m = labels[restarts[r], i]

@@ -53,12 +53,12 @@ _CHANCE_PER_COMPONENT = 0.2
 # Divisions of the samples into halves.
 _N_DIVISIONS = 8
 # Height of a peak of stability times score, relative to the highest one, and its rise
-# from the lowest value between them. Found on every second set of bench_all.py.
+# from the lowest value between them. Chosen on every second set of bench_all.py.
 _ALMOST_AS_HIGH = 0.8
 _RISE = 0.03
 # Product at the largest separated number, relative to that at the largest clear one,
 # below which the clear one is taken: chance sometimes separates the halves of a
-# cluster. Found on draws of blobs.
+# cluster. Chosen on draws of blobs.
 _AS_HIGH = 0.95
 _ROUNDING = 1e-24  # of variances, relative
 # Largest variance of a cluster along its longest axis, relative to the others.
@@ -430,7 +430,7 @@ def principal_components(X, n_components, weight):
     else:
         values, vectors = _leading(root * gram * root.T, n_components)
         components = np.sqrt(np.maximum(values, 0.0)) * vectors / root
-    # The same signs by both ways.
+    # The signs are the same either way.
     largest = np.abs(components).argmax(axis=0)
     return components * np.sign(components[largest, np.arange(n_components)])
 

@@ -80,7 +80,7 @@ class SparseSquares:
         return np.maximum(squares, 0.0)[others]
 
 
-# Of sparse samples, at once dense.
+# Products of sparse samples, as a dense array.
 _products = partial(safe_sparse_dot, dense_output=True)
 
 
@@ -175,7 +175,8 @@ def neighbors_graph(X, n_neighbors):
 def are_others(nearest, rows):
     """Return which (m, k) of the nearest rows of each of rows (m,) are not itself.
 
-    All but one: a row with many duplicates may not find itself, and loses the last.
+    All but one are: a row with many duplicates may not find itself, and then loses the
+    last one.
     """
     others = nearest != rows[:, None]
     others[others.all(axis=1), -1] = False

@@ -41,7 +41,7 @@ def to_tensor(array, device="cpu", dtype=None):
 def to_numpy(tensor):
     """Return a tensor of any device as a NumPy array that owns its memory.
 
-    One of bfloat16, which NumPy does not have, as float32.
+    A tensor of bfloat16, which NumPy does not have, becomes float32.
     """
     tensor = tensor.detach().cpu()
     if tensor.dtype == torch.bfloat16:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 from skdiffclust._compat import Interval
 from skdiffclust._warnings import warn
 
-# Types of entries that float() would convert or fail on.
+# Types of entries that float() converts silently, or fails on.
 _NOT_NUMBERS = (
     str,
     bytes,
@@ -193,7 +193,7 @@ def check_dense_size(n_rows, n_columns=None, *, itemsize=8, what, remedy):
     memory = _memory_limit() / _GIB
     if size > memory:
         raise ValueError(
-            f"{text}, more than the {memory:.1f} GiB of memory there are. {remedy}"
+            f"{text}, more than the {memory:.1f} GiB of this machine. {remedy}"
         )
     warn(f"{text}. {remedy}")
 

@@ -467,7 +467,7 @@ def _run(estimator, X, chosen, n_resamples, n_jobs, subset_seed, null_seed):
 def _stability(estimator, X, labels, rows):
     """Compare the labels of X with those of a fit to some of its samples.
 
-    Zero where there is no cluster, or one holds nearly everything, which is easily
+    Zero if there is no cluster, or if one contains nearly all samples, which is easily
     found again.
     """
     sizes = _sizes(labels)

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from data_sets import load_data
 
-# "3" or "0-9": the tests that draw what they are about take `global_random_seed`, and
-# run once for each of these seeds.
+# "3" or "0-9": tests of random samples take `global_random_seed`, and run once for each
+# of these seeds.
 SEEDS = os.environ.get("SKDIFFCLUST_TEST_SEEDS", "0")
 FEW_EPOCHS = pytest.mark.filterwarnings(
     r"ignore:\w+ did not converge:sklearn.exceptions.ConvergenceWarning"

@@ -63,7 +63,7 @@ def compute(folder, n_steps, *, resume=True):
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    """Do not wait for the disk: what is lost with the power is not tested here."""
+    """Do not wait for the disk: power failures are not tested here."""
     monkeypatch.setattr(os, "fsync", lambda number: None)
 
 
@@ -83,7 +83,7 @@ def test_what_is_written_is_read(folder):
 
 
 def test_the_last_two_steps_have_a_state(folder):
-    # The last one might be torn.
+    # The last file may be incomplete.
     compute(folder, 5)
     found = []
     for step in range(5):
@@ -112,7 +112,7 @@ def test_what_is_written_is_linear_in_the_steps(folder, monkeypatch):
         compute(folder, n_steps, resume=False)
         n_bytes.append(sum(sizes))
         sizes.clear()
-    # All of a record's bytes, and as many for each more of them.
+    # The bytes grow by those of a record for each more step.
     first, second, third = n_bytes
     assert 1.9 < second / first < 2.1 and 1.9 < third / second < 2.1
 
@@ -122,14 +122,14 @@ class Killed(BaseException):
 
 
 def killed_at(monkeypatch, moment):
-    """Let the process end at a moment: a call that touches the disk, or during one."""
+    """End the process at a moment: before or during a call that touches the disk."""
     calls = iter(range(10**6))
 
     def patched(module, name):
         real = getattr(module, name)
 
         def call(*args, **kwargs):
-            # A killed process does not tidy up: it does nothing after that moment.
+            # A killed process does no cleaning up: nothing runs after that moment.
             if next(calls) >= moment:
                 raise Killed
             return real(*args, **kwargs)
@@ -192,14 +192,14 @@ def test_killed_while_another_computation_begins(folder, monkeypatch):
                 break
             except Killed:
                 pass
-        # Steps that are left are those of the computation before.
+        # The remaining steps are those of the computation before.
         with pytest.raises(ValueError, match="different values of .'x'."):
             toy(folder, resume=True, x="2")
     assert moment > 3
     assert toy(folder, resume=True, x="2")[1:] == ([], None)
 
 
-def test_a_full_disk_and_space_again(folder, monkeypatch):
+def test_a_full_disk_that_has_space_again(folder, monkeypatch):
     expected = compute(folder, 8)
     with monkeypatch.context() as patch:
         n_calls, fsync = iter(range(1000)), os.fsync
@@ -212,11 +212,11 @@ def test_a_full_disk_and_space_again(folder, monkeypatch):
         patch.setattr(os, "fsync", sometimes_full)
         with pytest.warns(UserWarning, match="not be written: No space left") as caught:
             assert compute(folder, 8, resume=False) == expected
-    # The same words each time, which Python shows once.
+    # The message is the same each time, so that Python shows it once.
     assert len({str(warning.message) for warning in caught}) == 1
     assert len(os.listdir(folder)) == 8
     assert compute(folder, 8) == expected
-    # The last step may be torn even so.
+    # The last step may still be incomplete.
     os.truncate(folder / "skdiffclust-000007.npz", 10)
     with pytest.warns(UserWarning, match="is incomplete"):
         assert compute(folder, 8) == expected
@@ -224,7 +224,7 @@ def test_a_full_disk_and_space_again(folder, monkeypatch):
     assert compute(folder, 8) == expected
 
 
-def test_a_full_disk_to_the_end_leaves_what_there_was(folder, monkeypatch):
+def test_a_disk_that_stays_full_keeps_the_steps_before(folder, monkeypatch):
     expected = compute(folder, 8)
     compute(folder, 5, resume=False)
 
@@ -285,7 +285,7 @@ def test_a_step_that_is_missing_is_refused(folder):
         ({"record": RECORD | {"kept": np.zeros((3, 1), np.float32)}}, "for 'kept'"),
     ],
 )
-def test_a_checkpoint_of_something_else_is_refused(changed, match, folder):
+def test_a_checkpoint_of_another_computation_is_refused(changed, match, folder):
     compute(folder, 3)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     with pytest.raises(ValueError, match=f"checkpoint .*{match}.*resume=False"):
@@ -321,7 +321,7 @@ def test_files_of_others_are_never_touched(tmp_path):
     assert old.read_bytes() == before and os.listdir(tmp_path) == ["path.npz"]
 
 
-# What a computation is known by.
+# The identity of a computation.
 
 
 def digest(value, output=None):
@@ -347,7 +347,7 @@ def test_equal_parameters_are_equal():
         assert digest(ours) == digest(theirs)
 
 
-def test_other_parameters_are_other():
+def test_different_parameters_differ():
     long = np.arange(2000)
     other = long.copy()
     other[1000] = 0  # where a repr has dots
@@ -407,7 +407,7 @@ def scaled(X, factors):
 
 
 class Thing(BaseEstimator):
-    """What holds a function."""
+    """An object that holds a function."""
 
     def __init__(self, function=None):
         self.function = function
@@ -446,7 +446,7 @@ def test_functions_are_known_by_name_and_by_what_they_return():
 
 
 def copy_of(function):
-    """Return another object of the same name: what a function is after a restart."""
+    """Return another function of the same name, as after a restart."""
     return type(function)(function.__code__, function.__globals__, function.__name__)
 
 
@@ -457,7 +457,7 @@ def test_probe_rows_are_few_and_from_all_over():
     assert len(rows) == 10 and rows[0] == 0 and rows[-1] == 10**6 - 1
 
 
-def test_streams_go_on():
+def test_random_streams_are_restored():
     rng = np.random.RandomState(3)
     rng.normal(size=3)  # an odd number leaves one behind
     arrays = {name: np.array(value) for name, value in stream_arrays(rng).items()}

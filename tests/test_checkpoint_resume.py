@@ -1,4 +1,4 @@
-"""Fits that are killed, resumed, on full disks, and of other functions."""
+"""Fits that are killed and resumed, on full disks, and with other functions."""
 
 import functools
 import multiprocessing
@@ -136,7 +136,7 @@ def test_a_finished_checkpoint_gives_the_same(compute, uninterrupted, tmp_path):
 
 
 @computations
-def test_from_every_step_on(compute, uninterrupted, tmp_path):
+def test_resuming_from_every_step(compute, uninterrupted, tmp_path):
     folder, last_files = tmp_path / "c", []
     # Every step as it is first written, as a killed process would leave it.
     replace = os.replace
@@ -197,7 +197,7 @@ def test_labels_out_of_range_are_refused(tmp_path):
 
 
 def fit_on_a_full_disk(compute, folder):
-    """Allow files of 4 KiB only, and compute all the same."""
+    """Compute although files may have 4 KiB only."""
     import resource
 
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write then fails with EFBIG
@@ -219,12 +219,12 @@ def test_a_full_disk_keeps_the_fit(compute, uninterrupted, tmp_path):
     child.start()
     child.join(120)
     assert child.exitcode == 0
-    # With space again, and no step with its state to continue from.
+    # There is space again, but no step whose state could be continued.
     with pytest.warns(UserWarning, match="is incomplete"):
         assert compute(tmp_path / "c", True) == uninterrupted[compute][0]
 
 
-# The estimators that write checkpoints, with few epochs, and the method that does.
+# The estimators that write checkpoints, with few epochs, and the method that writes.
 WRITERS = {
     "DeepClAM": (DeepClAM(2, max_iter=2, random_state=0), "fit"),
     "PRCut": (PRCut(2, encoder="mlp", max_iter=2, random_state=0), "fit"),
@@ -270,7 +270,7 @@ def test_a_folder_of_others_is_never_touched(write, resume, tmp_path):
 
 
 @pytest.mark.parametrize("resume", [False, True])
-def test_what_is_no_folder_is_refused(write, resume, tmp_path):
+def test_a_file_in_place_of_the_folder_is_refused(write, resume, tmp_path):
     file = tmp_path / "file"
     file.write_bytes(b"text")
     with pytest.raises(ValueError, match="must be .* folder.* Got a file instead"):
@@ -313,7 +313,7 @@ def scaled(factor):
     return lambda x, y: factor * np.dot(x, y)
 
 
-def test_a_path_goes_on_with_its_own_function_only(tmp_path):
+def test_a_path_is_resumed_with_its_own_function_only(tmp_path):
     expected = walk(scaled(2), tmp_path / "c")
     assert walk(scaled(2), tmp_path / "c") == expected
     with pytest.raises(ValueError, match=r"different values of \['kernel'\]"):
@@ -325,7 +325,7 @@ def test_a_path_goes_on_with_its_own_function_only(tmp_path):
     assert walk(scaled(2), tmp_path / "c", n_init=np.int64(3)) == expected
 
 
-def test_a_path_goes_on_with_a_partial(tmp_path):
+def test_a_path_is_resumed_with_a_partial(tmp_path):
     kernel = functools.partial(polynomial, degree=2)
     expected = walk(kernel, tmp_path / "c")
     assert walk(functools.partial(polynomial, degree=2), tmp_path / "c") == expected
@@ -338,13 +338,13 @@ def polynomial(x, y, degree):
     return (1 + np.dot(x, y)) ** degree
 
 
-def test_a_path_goes_on_with_a_transformer(tmp_path):
+def test_a_path_is_resumed_with_a_transformer(tmp_path):
     kernel = Nystroem(n_components=5, random_state=0)
     expected = walk(kernel, tmp_path / "c")
     assert walk(clone(kernel), tmp_path / "c") == expected
     with pytest.raises(ValueError, match=r"different values of \['kernel'\]"):
         walk(Nystroem(n_components=5, random_state=1), tmp_path / "c")
-    # Other features at each call: there is nothing that it could continue with.
+    # The features differ at each call, so that nothing can be continued.
     walk(Nystroem(n_components=5), tmp_path / "d")
     with pytest.raises(ValueError, match=r"different values of \['kernel'\]"):
         walk(Nystroem(n_components=5), tmp_path / "d")
@@ -390,7 +390,7 @@ class Other(Scaled):
 
 @pytest.mark.few_epochs
 @pytest.mark.parametrize("fit", [embed, memorise])
-def test_a_fit_goes_on_with_its_own_module_only(fit, tmp_path):
+def test_a_fit_is_resumed_with_its_own_module_only(fit, tmp_path):
     folder = tmp_path / "c"
     expected = fit(Scaled(), folder)
     assert fit(Scaled(), folder) == expected
@@ -405,7 +405,7 @@ def test_a_fit_goes_on_with_its_own_module_only(fit, tmp_path):
         fit(dropout[1], tmp_path / "d")
 
 
-def test_going_on_leaves_the_global_stream_alone(tmp_path):
+def test_resuming_leaves_the_global_stream_alone(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         sparse = SparseGEMINI(3, max_iter=20, batch_size=8, random_state=None)

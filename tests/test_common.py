@@ -57,12 +57,12 @@ class Failure(NamedTuple):
 
 
 _UNEQUAL = r"(?s)fitting with `sample_weight` is not\s+equivalent"
-# It asks for `classifier_tags` of whatever has predict_proba and takes sparse X, and
-# there are none of a clusterer; our test of the same stands in.
+# It reads the `classifier_tags` of every estimator with predict_proba that takes sparse
+# X, which a clusterer does not have; a test of ours checks the rest.
 _PROBABILITIES = Failure(
     AttributeError,
     "no attribute 'multi_class'",
-    "reads classifier_tags, which a clusterer with predict_proba has not",
+    "reads classifier_tags, which a clusterer with predict_proba lacks",
 )
 _SPARSE_CHECKS = dict.fromkeys(
     ["check_estimator_sparse_array", "check_estimator_sparse_matrix"], _PROBABILITIES
@@ -105,7 +105,7 @@ EXPECTED_FAILURES = {
     | _unequal_weights("a sample and its repetition may be in different subsets"),
 }
 
-# What fails besides when every X becomes float32 at the door.
+# Checks that fail in addition if every X becomes float32.
 _DTYPE = {"check_transformer_preserve_dtypes": "it asks for float64 as well"}
 _ROUNDING = {
     "check_sample_weight_equivalence_on_dense_data": "equal within 1e-7, below rounding"
@@ -144,7 +144,7 @@ def expected_failures(estimator):
 
 
 def run_check(estimator, check):
-    """Run a check, which has to raise what is expected if something is."""
+    """Run a check, which must raise the expected error if there is one."""
     name = check.func.__name__
     failure = expected_failures(estimator).get(name)
     if failure is None:

@@ -28,7 +28,7 @@ GROUPS = np.repeat([0, 1, 2], SIZES)[ORDER]
 # Pairs of samples: in the same group, and in different ones.
 TOGETHER = np.array([np.flatnonzero(GROUPS == group)[:2] for group in range(3)])
 APART = np.array([[TOGETHER[0, 0], TOGETHER[1, 1]], [TOGETHER[1, 0], TOGETHER[2, 1]]])
-# Seldom, on samples that no link names.
+# Rarely, and only for samples without a link.
 ZEROS = [np.flatnonzero(GROUPS == group)[-1] for group in range(2)]
 PLAIN = {
     "fitted on": "array",
@@ -266,7 +266,7 @@ def run_case(name, case, folder):
         warnings.filterwarnings("always", ".*separates .* joins", ConvergenceWarning)
         for run in runs or [{}]:
             model = fit(estimator, fitted_on, *known, **run)
-    # Where a link is a penalty, one that is not met is named.
+    # Where links are penalties, a link that is not satisfied is reported.
     are_met = crossed.links_are_met or not caught
     # Which samples share a batch is drawn by sample, and min_samples counts samples,
     # whatever their weights.
@@ -294,7 +294,7 @@ def assert_labels_fit(model, X, asked_about, known, are_met):
     is_free = np.ones(len(labels), dtype=bool)
     is_free[np.r_[TOGETHER.ravel(), APART.ravel()]] = not links
     if isinstance(model, PRCut) and given is not None:
-        # So may a given label: its samples share a cluster that has no others'.
+        # So may a given label: its samples share a cluster that has no other class.
         is_free &= given == -1
         is_given = given != -1
         names = given[is_given].astype(str)

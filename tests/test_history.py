@@ -42,7 +42,7 @@ def squared_distances(X, centers):
 class Toy(CallbackSupportMixin, ClusterMixin, BaseEstimator):
     """Mini-batch gradient k-means. `on_epoch(epoch)` is where a test interferes.
 
-    No loss falls by more than all of itself, so that by default it counts epochs only.
+    No loss falls by more than itself, so that by default only epochs are counted.
     """
 
     _parameter_constraints = {"max_iter": [Interval(Integral, 1, None, closed="left")]}
@@ -339,7 +339,7 @@ def test_scoring_monitor_scores_every_epoch_without_y(X):
         [(0,), *[(0, restart, epoch) for restart in range(2) for epoch in range(3)]]
     )
     assert all(np.isfinite(row["score"]) for row in rows)
-    # Each epoch is scored as it was then: here, its loss; the fit, as it ended.
+    # Each epoch is scored by its loss at that time, and the fit as it ended.
     scores = {row["task_id_path"]: row["score"] for row in rows}
     assert scores[0,] == pytest.approx(toy.score(X))
     curves = [[-scores[0, restart, epoch] for epoch in range(3)] for restart in (0, 1)]
@@ -605,7 +605,7 @@ def test_divergence_keeps_the_best_weights(bad):
 
 
 def test_weights_that_are_not_finite_are_divergence():
-    # The last step of an epoch can ruin the weights after a fine mean loss.
+    # The last step of an epoch can ruin the weights although the mean loss is fine.
     fine, ruined = {"w": [np.ones(2)]}, {"w": [np.array([1.0, np.nan])]}
     with pytest.warns(ConvergenceWarning, match="diverged in epoch 2"):
         loop = run([2.0, 1.0], states=[fine, ruined])
@@ -635,7 +635,7 @@ def test_no_finite_weights_at_all():
         [1e6, 1e8, 1.0],
         [-1, 900],
         [1e6, 1.0, 5e3],
-        [0.0, 4e-15, 0.4, 0.0, 3.0],  # its first batches have nothing to teach
+        [0.0, 4e-15, 0.4, 0.0, 3.0],  # its first batches have no loss
     ],
 )
 def test_noise_is_not_divergence(losses):
@@ -733,7 +733,7 @@ def test_clusters_below_one_percent_are_warned_of():
     text = "1 of 3 clusters of ClAM are very small .the smallest is 1, the mean.* 133"
     with pytest.warns(ConvergenceWarning, match=text):
         warn_of_small_clusters("ClAM", np.array([300, 99, 1]), "use fewer.")
-    # An error here, if it warned.
+    # A warning would be an error here.
     warn_of_small_clusters("ClAM", np.array([300, 98, 2]), "use fewer.")
     warn_of_small_clusters("ClAM", np.array([400, 0]), "empty ones are reported else.")
 
@@ -741,7 +741,7 @@ def test_clusters_below_one_percent_are_warned_of():
 def test_single_samples_are_warned_of_beside_larger_clusters():
     with pytest.warns(ConvergenceWarning, match="1 of 3 clusters"):
         warn_of_small_clusters("ClAM", np.array([60, 29, 1]), "use fewer.", beside=30)
-    # An error here, if it warned.
+    # A warning would be an error here.
     warn_of_small_clusters("ClAM", np.array([60, 28, 2]), "use fewer.", beside=30)
     warn_of_small_clusters("ClAM", np.array([60, 28, 1]), "use fewer.", beside=30)
     warn_of_small_clusters("ClAM", np.array([60, 29, 1]), "use fewer.")

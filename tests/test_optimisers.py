@@ -88,7 +88,7 @@ def test_entries_that_are_reset_forget_their_gradients():
         assert_array_equal(moment[1:], other)
 
 
-def test_what_is_kept_goes_on_as_it_would_have(global_random_seed):
+def test_entries_that_are_kept_continue_as_before(global_random_seed):
     whole = drawn(global_random_seed)[0]
     optimiser = Adam([whole], 0.01)
     moved(whole, 5, optimiser)

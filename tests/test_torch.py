@@ -24,7 +24,7 @@ def test_device():
 
 
 @pytest.mark.parametrize("device", ["cuda:99", "meta", "gpu", 1.5, None])
-def test_a_device_that_is_not_here_is_refused_with_those_that_are(device):
+def test_a_device_that_is_missing_is_refused_with_those_present(device):
     with pytest.raises(ValueError, match=r"'device' parameter of C .*present: cpu"):
         _devices.resolve_device(device, "C")
 
@@ -87,7 +87,9 @@ def make_encoder(sizes, dtype=np.float64, activation="relu"):
 @pytest.mark.parametrize("sizes", [(5, 2), (5, 7, 3)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_encoder_there_and_back(sizes, dtype, activation, global_random_seed):
+def test_an_encoder_becomes_a_module_and_an_encoder_again(
+    sizes, dtype, activation, global_random_seed
+):
     encoder = make_encoder(sizes, dtype, activation)
     before = torch.random.get_rng_state()
     module = _torch.encoder_module(encoder)

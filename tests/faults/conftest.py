@@ -58,7 +58,7 @@ LAYERED = {
     "SparseGEMINI": SparseGEMINI(3, model="mlp", max_iter=2),
     "SpanningForestEmbedding": clone(EMBEDDING).set_params(encoder="mlp"),
 }
-# Of these a few epochs show what is asked here; more would take most of the time.
+# A few epochs of these suffice here; more would take most of the time.
 UNFINISHED = {"DeepClAM", "PRCut", "SpanningForestEmbedding"}
 # It wraps SparseGEMINI, which meets the same faults; each of its fits takes seconds.
 IN_FULL = {"SparseGEMINICV"}
@@ -98,7 +98,7 @@ constrained = fixture_of(
 
 @pytest.fixture(scope="session")
 def fit():
-    """``fit(estimator, X)``, with a label for every other row if it must have some."""
+    """``fit(estimator, X)``, with labels of every other row if it needs labels."""
 
     def fit(estimator, X):
         if hasattr(estimator, "labels_") or hasattr(type(estimator), "fit_predict"):
@@ -136,8 +136,8 @@ class Checks:
     """Counts the checks for an interruption in this thread, and signals in one of them.
 
     A check is a call of a compiled kernel or of `Tensor.backward`, or the end of an
-    epoch: between two of them nothing can leave but what NumPy or torch does in one
-    call. No clock is read, so a busy machine changes nothing.
+    epoch: between two of them there are only single calls of NumPy or torch. No clock
+    is read, so a busy machine changes nothing.
     """
 
     def __init__(self):
@@ -191,7 +191,7 @@ def checks(monkeypatch):
         backward = checks.wrap(torch.Tensor.backward)
         monkeypatch.setattr(torch.Tensor, "backward", backward)
     old = signal.signal(signal.SIGINT, signal.default_int_handler)
-    # What raises in a callback of the garbage collector is lost, and others have some.
+    # An exception in a callback of the garbage collector is lost, and others add some.
     gc.disable()
     with threadpool_limits(1):
         yield checks

@@ -25,7 +25,7 @@ def test_a_matrix_that_is_not_square():
         GIVEN.fit(np.zeros((3, 4)))
 
 
-def test_a_matrix_that_is_not_symmetric_is_said_and_mended():
+def test_a_matrix_that_is_not_symmetric_is_symmetrised_with_a_warning():
     D = np.array([[0.0, 1.0, 5.0], [1.0, 0.0, 4.0], [5.0, 4.2, 0.0]])
     with pytest.warns(UserWarning, match="symmetric.*0.2"):
         model = GIVEN.fit(D)

@@ -317,7 +317,7 @@ def test_training_that_diverges_says_so(estimator, blobs, fit, answer):
 @pytest.mark.parametrize(
     "device", [pytest.param("cuda:7", marks=pytest.mark.torch), "nowhere"]
 )
-def test_a_device_that_is_not_there_is_refused(estimator, blobs, fit, device):
+def test_a_missing_device_is_refused(estimator, blobs, fit, device):
     if "device" not in estimator.get_params():
         return
     with pytest.raises(ValueError, match="'device' parameter of .*devices present"):

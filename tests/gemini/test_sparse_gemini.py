@@ -541,7 +541,7 @@ def test_a_killed_path_resumes_bit_for_bit(
     assert_array_equal(again.objectives, whole.objectives)
 
 
-def test_a_checkpoint_of_something_else_is_refused(tmp_path, global_random_seed):
+def test_a_checkpoint_of_another_computation_is_refused(tmp_path, global_random_seed):
     X, _ = overlapping(seed=global_random_seed)
     folder = tmp_path / "path"
     SparseGEMINI(3, **FAST).path(X, checkpoint=folder)

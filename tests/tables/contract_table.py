@@ -113,7 +113,7 @@ ROWS = {
         DeepClAM=DEEP + "test_interruption_and_divergence",
     ),
     "``checkpoint=``, ``resume=``": cells(
-        RESUME + "test_from_every_step_on",
+        RESUME + "test_resuming_from_every_step",
         SpanningForestClustering=NOTHING_TRAINED,
         ClAM=SECONDS,
         GraphCutClustering=NO_MODEL,

@@ -69,7 +69,7 @@ ROWS = {
     ),
     "13 matrix not square, not symmetric": cells(
         NO_MATRIX,
-        SpanningForestClustering="faults/test_parameters.py::test_a_matrix_that_is_not_symmetric_is_said_and_mended",
+        SpanningForestClustering="faults/test_parameters.py::test_a_matrix_that_is_not_symmetric_is_symmetrised_with_a_warning",
         GraphCutClustering="cuts/test_prcut.py::test_wrong_graphs_are_refused",
         PRCut="cuts/test_prcut.py::test_wrong_graphs_are_refused",
         GEMINI="gemini/test_gemini.py::test_precomputed_relations_need_no_features",
@@ -129,9 +129,9 @@ ROWS = {
     ),
     "25 no such device": cells(
         NO_DEVICE,
-        ClAM="faults/test_values.py::test_a_device_that_is_not_there_is_refused",
-        PRCut="faults/test_values.py::test_a_device_that_is_not_there_is_refused",
-        SpanningForestEmbedding="faults/test_values.py::test_a_device_that_is_not_there_is_refused",
+        ClAM="faults/test_values.py::test_a_missing_device_is_refused",
+        PRCut="faults/test_values.py::test_a_missing_device_is_refused",
+        SpanningForestEmbedding="faults/test_values.py::test_a_missing_device_is_refused",
     ),
     "26 CUDA out of memory": cells(
         NO_DEVICE,
@@ -145,8 +145,8 @@ ROWS = {
     "28 killed while it runs": cells(
         NO_CHECKPOINT,
         ClAM=NO_CHECKPOINT,
-        SparseGEMINI="test_checkpoint_resume.py::test_from_every_step_on",
-        SpanningForestEmbedding="test_checkpoint_resume.py::test_from_every_step_on",
+        SparseGEMINI="test_checkpoint_resume.py::test_resuming_from_every_step",
+        SpanningForestEmbedding="test_checkpoint_resume.py::test_resuming_from_every_step",
     ),
     "29 disk full, altered checkpoint": cells(
         NO_CHECKPOINT,

@@ -102,7 +102,7 @@ def test_sparse_samples_refused():
     with pytest.raises(TypeError, match="[Ss]parse"):
         SpanningForestClustering(metric="manhattan").fit(X)
     none = sp.csr_array(X.toarray() * (np.arange(20) != 4)[:, None])
-    with pytest.raises(ValueError, match="zeros only in 1 sample"):
+    with pytest.raises(ValueError, match="only zeros in 1 sample"):
         SpanningForestClustering(metric="cosine").fit(none)
     with pytest.raises(ValueError, match="distances overflow"):
         SpanningForestClustering().fit(1e300 * X)
