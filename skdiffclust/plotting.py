@@ -96,12 +96,10 @@ class SpanningForestDisplay:
             If the number of positions is not that of the training samples.
         """
         check_is_fitted(estimator)
-        n_samples = len(estimator.labels_)
         edges = np.concatenate([estimator.forest_edges_, estimator.edges_])
         _, first = np.unique(np.sort(edges), axis=0, return_index=True)
         edges = edges[np.sort(first)]
         is_cut = np.arange(len(edges)) >= len(estimator.forest_edges_)
-        positions = _check_positions(positions, n_samples)
         return cls(positions, edges, is_cut, estimator.labels_).plot(ax=ax, **kwargs)
 
     def plot(self, ax=None, *, point_kw=None, edge_kw=None, cut_kw=None):
@@ -124,8 +122,9 @@ class SpanningForestDisplay:
         """
         from matplotlib.collections import LineCollection
 
-        (self.ax_,), self.figure_ = axes_of("SpanningForestDisplay", ax)
-        positions = _check_positions(self.positions, len(self.labels))
+        owner = type(self).__name__
+        positions = _check_positions(self.positions, len(self.labels), owner)
+        (self.ax_,), self.figure_ = axes_of(owner, ax)
         segments = positions[np.asarray(self.edges, dtype=np.int64).reshape(-1, 2)]
         is_cut = np.asarray(self.is_cut, dtype=bool)
         kept_style = {"colors": "0.4", "linewidths": 1.0, "zorder": 1} | (edge_kw or {})
@@ -299,12 +298,8 @@ class ConnectivityDisplay:
         } | (image_kw or {})
         ordered = connectivity[np.ix_(self.order_, self.order_)]
         self.image_ = self.ax_.imshow(ordered, **style)
-        borders = (
-            np.flatnonzero(
-                np.diff(np.unique(labels, return_inverse=True)[1][self.order_])
-            )
-            + 0.5
-        )
+        named = labels[self.order_]
+        borders = np.flatnonzero(named[1:] != named[:-1]) + 0.5
         line_style = {"color": "white", "linewidth": 0.8} | (line_kw or {})
         for border in borders:
             self.ax_.axhline(border, **line_style)
@@ -707,7 +702,7 @@ def _draw_columns(display, x, table, columns, ax, line_kw):
         axes.set(ylabel=name.replace("_", " "))
 
 
-def _check_positions(positions, n_samples, owner="SpanningForestDisplay"):
+def _check_positions(positions, n_samples, owner):
     """Return positions (n, 2) as float64."""
     positions = np.asarray(positions, dtype=np.float64)
     if positions.shape != (n_samples, 2):
