@@ -35,8 +35,8 @@ def mini_batches(n_samples, batch_size, random_state):
     [3, 4]
     """
     order = random_state.permutation(n_samples).astype(np.int64, copy=False)
-    least = min(batch_size, 2)
-    for rows in gen_batches(n_samples, batch_size, min_batch_size=least):
+    smallest = min(batch_size, 2)
+    for rows in gen_batches(n_samples, batch_size, min_batch_size=smallest):
         yield order[rows]
 
 

@@ -106,8 +106,8 @@ def warn_of_small_clusters(name, sizes, advice, *, beside=np.inf):
     Also of clusters of a single sample where the mean size is at least `beside`.
     """
     mean = sizes.sum() / len(sizes)
-    least = max(_LEAST_SIZE * mean, 2 if mean >= beside else 0)
-    small = sizes[(sizes > 0) & (sizes < least)]
+    threshold = max(_LEAST_SIZE * mean, 2 if mean >= beside else 0)
+    small = sizes[(sizes > 0) & (sizes < threshold)]
     if len(small):
         warn_of_convergence(
             f"{len(small)} of {len(sizes)} clusters of {name} are very small (the "
@@ -373,11 +373,12 @@ class EpochLoop:
         a loss that falls from there to zero has converged.
         """
         losses = self.history.get("loss", [])[-self.n_iter :]
-        least = np.fmin.accumulate(losses)
-        if len(least) < 2:
+        lowest = np.fmin.accumulate(losses)
+        if len(lowest) < 2:
             return np.nan
-        before = least[-1 - min(self.n_iter_no_change or _WINDOW, len(least) - 1)]
-        fall = before - least[-1]
+        window = min(self.n_iter_no_change or _WINDOW, len(lowest) - 1)
+        before = lowest[-1 - window]
+        fall = before - lowest[-1]
         if abs(fall) <= _ROUNDING and abs(before) <= _ROUNDING:
             return 0.0
         value = max(abs(before), self._scale / 100)
@@ -584,7 +585,7 @@ def warn_if_unfinished(name, loops, max_iter):
     unfinished = [loop for loop in loops if loop.is_unfinished]
     if not unfinished:
         return
-    which = f" in {len(unfinished)} of {len(loops)} steps" if len(loops) > 1 else ""
+    where = f" in {len(unfinished)} of {len(loops)} steps" if len(loops) > 1 else ""
     worst = max(unfinished, key=lambda loop: np.nan_to_num(loop.last_improvement))
     progress = "one epoch shows no progress to judge"
     if not np.isnan(worst.last_improvement):
@@ -595,7 +596,7 @@ def warn_if_unfinished(name, loops, max_iter):
             f"{worst.tol:.2g} counts as progress"
         )
     warn_of_convergence(
-        f"{name} did not converge{which}: it reached max_iter={max_iter} epochs, and "
+        f"{name} did not converge{where}: it reached max_iter={max_iter} epochs, and "
         f"{progress}. Raise max_iter or learning_rate, or put a StandardScaler before "
         f"{name} where features differ in scale.",
     )

@@ -364,9 +364,9 @@ class _Clusters:
         n_others = len(values) - 1
         others = (values.sum() - values) / n_others
         # Clusters of equal samples differ by rounding only.
-        least = _ROUNDING * self.centers.var(axis=0).sum()
+        rounding = _ROUNDING * self.centers.var(axis=0).sum()
         ones = np.ones_like(values)
-        ratios = np.divide(values, others, out=ones, where=others > least)
+        ratios = np.divide(values, others, out=ones, where=others > rounding)
         inverse = 1 / self.sizes
         deviation = np.sqrt(2 * inverse + 2 * (inverse.sum() - inverse) / n_others**2)
         ratios[ratios < np.exp(2 * deviation)] = 1.0
