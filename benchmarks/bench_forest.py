@@ -10,9 +10,10 @@ peer that takes more than half a minute runs once, one that is not installed not
 Trees are those of the public `minimum_spanning_tree`, with its checks. Parts:
 
 points, few, ten, wide, million (Euclidean trees), fits (whole fits beside the tree of
-the peer, and integers), dense, dense_fit (matrices), sparse (graphs), growth3,
-growth10, growth50, memmap, dask (with dask.distributed; a thread a process, so set
-OMP_NUM_THREADS=1 and NUMBA_NUM_THREADS=1).
+the peer, also of integers and with min_samples=10), steps (fits where the algorithm
+may change), dense, dense_fit (matrices), sparse (graphs), growth3, growth10, growth50,
+memmap, dask (with dask.distributed; a thread a process, so set OMP_NUM_THREADS=1 and
+NUMBA_NUM_THREADS=1).
 
 calibration  memberships over 100 trees under noise, and how often 100 held-out ones of
              another seed agree, and the largest is of the right class, by membership
@@ -88,10 +89,10 @@ def scipy_weight(D):
     return scipy_tree(D).sum()
 
 
-def quitefastmst_on_points(X):
+def quitefastmst_on_points(X, M=0):
     import quitefastmst
 
-    return quitefastmst.mst_euclid(X, 0)[0].sum()
+    return quitefastmst.mst_euclid(X, M)[0].sum()
 
 
 def fast_hdbscan_on_points(X):
@@ -153,9 +154,10 @@ def trees(X, *names):
 
 
 def points():
-    """Compare trees of 10 000 or 20 000 points."""
+    """Compare trees of 10 000 to 50 000 points."""
     trees(normal(10_000, 50), "quitefastmst", "fastcluster")
     trees(manifold(20_000, 50))
+    trees(normal(50_000, 10))
 
 
 def few():
@@ -164,17 +166,33 @@ def few():
         trees(normal(100_000, d), "quitefastmst", "genieclust", "fast_hdbscan")
 
 
-def weight_of_fit(X, metric="euclidean"):
+def weight_of_fit(X, **parameters):
     """Return the total length of the tree of a fit, with cuts and labels."""
-    return SpanningForestClustering(10, metric=metric).fit(X).edge_lengths_.sum()
+    return SpanningForestClustering(10, **parameters).fit(X).edge_lengths_.sum()
 
 
 def fits():
-    """Compare fits to 100 000 points and to integers with the tree of the peer."""
+    """Compare fits to 100 000 points and to integers with the tree of the peer.
+
+    Then the same with `min_samples`, where the peer does not count the sample itself.
+    """
     peers = {"quitefastmst": quitefastmst_on_points}
     integers = np.random.default_rng(0).integers(0, 4, (30_000, 10)) * 1.0
-    for X in (normal(100_000, 2), normal(100_000, 3), integers):
+    few = normal(100_000, 2), normal(100_000, 3)
+    for X in (*few, integers):
         compare(f"fit {X.shape[0]} x {X.shape[1]}", weight_of_fit, peers, X)
+    raised = partial(weight_of_fit, min_samples=10)
+    peers = {"quitefastmst": partial(quitefastmst_on_points, M=9)}
+    for X in (*few, normal(30_000, 10)):
+        compare(f"min_samples {X.shape[0]} x {X.shape[1]}", raised, peers, X)
+
+
+def steps():
+    """Print times of fits to sizes around which another algorithm could be taken."""
+    for n_samples in (2999, 3001, 5000, 5001):
+        X = normal(n_samples, 2)
+        spent = [seconds(weight_of_fit, X)[0] for _ in range(15)]
+        print(f"fit {n_samples} x 2: processor {1e3 * np.median(spent):.1f} ms")
 
 
 def dense():
@@ -356,6 +374,7 @@ PARTS = {
     "wide": lambda: trees(normal(100_000, 50)),
     "million": lambda: trees(normal(1_000_000, 3)),
     "fits": fits,
+    "steps": steps,
     "dense": dense,
     "dense_fit": dense_fit,
     "sparse": sparse,

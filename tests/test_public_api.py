@@ -228,6 +228,7 @@ def test_user_guide_runs(tmp_path):
     run_pages(
         [
             "gemini",
+            "learning",
             "missing_values",
             "partial_labels",
             "persistence",
