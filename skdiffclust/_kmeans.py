@@ -17,6 +17,9 @@ MAX_STEPS = 300
 # last digits count.
 TOLERANCE = 1e-4
 FINE = 1e-7
+# Factor of the tolerance on the sphere: texts are almost as far from their centre as
+# from others, so costs differ by little.
+_TOLERANCE_ON_SPHERE = 0.3
 _NO_DIRECTION = 1e-14  # length of a mean of directions that is rounding
 # Entries of a block of samples, and of its products with all centres, in the cache.
 _BLOCK_ENTRIES = 2**17
@@ -51,9 +54,8 @@ def kmeans(
     The seeds are those of greedy k-means++: as in scikit-learn, each is the best of
     some rows that are drawn in proportion to their squared distance from the seeds
     before. The draws depend neither on the order of the rows nor on whether a row is
-    repeated or has a weight of two. A run ends when an iteration lowers its cost by
-    less than `tol` of itself. With `spherical`, rows are of unit length, and so are the
-    centres. O(r m d k) per iteration.
+    repeated or has a weight of two. A run ends as in `lloyd`. With `spherical`, rows
+    are of unit length, and so are the centres. O(r m d k) per iteration.
     """
     weight = np.asarray(weight, dtype=np.float64)
     n_trials = 2 + int(np.log(n_clusters))
@@ -160,9 +162,9 @@ def lloyd(Z, weight, centers, n_steps, *, tol=0.0, spherical=False):
     """Return centres (r, k, d) after Lloyd's steps, their costs (r,) and labels (r, m).
 
     A restart ends when no sample changes its centre, or the cost falls by less than
-    `tol` of itself. Costs and labels are those of the centres that are returned. Z may
-    be any object with the shape, dtype and slices of an array. An empty cluster is
-    moved to a sample far from all centres.
+    `tol` of itself, .3 of that if `spherical`. Costs and labels are those of the
+    centres that are returned. Z may be any object with the shape, dtype and slices of
+    an array. An empty cluster is moved to a sample far from all centres.
     """
     n_rows = Z.shape[0]
     n_init, k, _ = centers.shape
@@ -170,6 +172,8 @@ def lloyd(Z, weight, centers, n_steps, *, tol=0.0, spherical=False):
     squares = np.empty(n_rows)
     for rows in _blocks(Z, k):
         squares[rows] = squared_lengths(Z[rows])
+    if spherical:
+        tol *= _TOLERANCE_ON_SPHERE
     labels = np.full((n_init, n_rows), -1)
     far = np.empty((n_init, n_rows))
     costs = np.full(n_init, np.inf)
