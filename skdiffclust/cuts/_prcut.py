@@ -183,7 +183,8 @@ class PRCut(
     ratio_cut_, normalized_cut_ : float
         Both cuts of `labels_`, of which `cut` names the one that was lowered.
     init_labels_ : ndarray of shape (n_samples,), int64, or None
-        Labels that the training started from; None with ``init="random"``.
+        Labels that the training started from, with `partial_fit` those of its first
+        call; None with ``init="random"``.
     init_ratio_cut_, init_normalized_cut_ : float
         Both cuts of `init_labels_`, NaN without any: what training changed.
     coefs_, intercepts_ : list of ndarray
