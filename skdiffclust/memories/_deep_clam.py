@@ -1,5 +1,6 @@
 """Deep clustering with associative memories as a scikit-learn estimator."""
 
+from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -41,7 +42,7 @@ from skdiffclust.memories._checks import (
     warn_of_clusters,
 )
 from skdiffclust.memories._codes import codes_of, dynamics_of_codes, outputs_of
-from skdiffclust.memories._scaling import scaling_of
+from skdiffclust.memories._scaling import drawn_in, reach_of, scaling_of
 
 
 class DeepClAM(
@@ -144,6 +145,11 @@ class DeepClAM(
     and memories move to their means, about every 160 steps, at most four times. The
     first term is the loss in the abstract of [1]_; pretraining, the second term and the
     rounds are ours.
+
+    A sample that is more than five times as far from the median of the samples as the
+    median one is moved to that distance before it is encoded, in `fit` and in all other
+    methods, so that a few wrong values do not set the scale for all others. If more
+    than 5 % of the samples of `fit` (and more than one) are that far, none is moved.
 
     Codes of perceptrons are computed in NumPy, so that a fitted estimator with the
     "mlp" needs no torch. While it trains a module, a fit seeds the global random
@@ -277,7 +283,11 @@ class DeepClAM(
         check_checkpoint("DeepClAM.fit", checkpoint, resume)
         device = resolve_device(self.device, "DeepClAM")
         random_state = check_random_state(self.random_state)
-        scaling = scaling_of(X, weight, "euclidean", "mean", 1.0, 1.0)
+        reach = reach_of(X, weight)
+        near = drawn_in(X, *reach)
+        scaling = replace(
+            scaling_of(near, weight, "euclidean", "mean", 1.0, 1.0), reach=reach
+        )
         self.n_clusters_curve_ = None
         n_clusters = self.n_clusters
         if n_clusters == "auto":

@@ -11,6 +11,8 @@ from skdiffclust.memories._medians import weighted_medians
 _BLOCK_ENTRIES = 2**21  # of the temporary arrays of a block of samples
 _CUT = 10.0  # largest deviation that counts, over the median one
 _CUT_ROWS = 8192  # largest number of samples of which the median is computed
+_REACH = 5.0  # largest distance from the median, over the median one, of `drawn_in`
+_FEW = 0.05  # largest share of the samples beyond it, or one of them
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class MemoryScaling:
     scale: float
     fill: np.ndarray  # (d,) float64, training units: initial values of hidden features
     inverse_temperature: float  # in the units of the user
+    reach: tuple = (0.0, np.inf)  # centre (d,) and largest distance from it
 
     @property
     def beta(self):
@@ -42,6 +45,7 @@ class MemoryScaling:
         if sparse.issparse(rows):  # its shift is zero
             rows.data /= self.scale
         else:
+            rows = drawn_in(rows, *self.reach)
             rows -= self.shift
             rows /= self.scale
         return rows.astype(X.dtype, copy=False)
@@ -72,6 +76,27 @@ def by_blocks(function, X, *others, width=1):
 def dense(X):
     """Return X as an array; a block of sparse rows becomes one."""
     return X.toarray() if sparse.issparse(X) else X
+
+
+def drawn_in(X, center, distance):
+    """Return dense X (n, d), its samples moved to a largest distance from a centre."""
+    if np.isinf(distance):
+        return X
+    gap = X - center
+    far = np.sqrt(np.square(gap).sum(axis=1, keepdims=True))
+    return np.where(far > distance, center + distance / far.clip(distance) * gap, X)
+
+
+def reach_of(X, sample_weight):
+    """Return the median (d,) of dense X, and a distance from it that few exceed.
+
+    It is infinite if they are not few.
+    """
+    center, typical = _typical(X, sample_weight, "euclidean")
+    far = by_blocks(lambda rows: _deviations(rows, center, "euclidean"), X)
+    n_far = np.count_nonzero(far[sample_weight > 0] > _REACH**2 * typical)
+    are_few = n_far <= max(1.0, _FEW * np.count_nonzero(sample_weight))
+    return center, _REACH * np.sqrt(typical) if are_few and typical > 0 else np.inf
 
 
 def scaling_of(
@@ -131,17 +156,23 @@ def _cut_spread(X, sample_weight, metric, spread):
     Deviations from the median are cut at a multiple of the median one, unless half of
     the samples are equal but for rounding.
     """
-    rows = np.flatnonzero(sample_weight)
-    rows = rows[:: -(-len(rows) // _CUT_ROWS)]
-    weight = sample_weight[rows]
-    center = weighted_medians(X[rows].astype(np.float64), weight)
-    far = _deviations(X[rows], center, metric)
-    cut = _CUT * weighted_medians(far[:, None], weight)[0]
+    center, typical = _typical(X, sample_weight, metric)
+    cut = _CUT * typical
     if cut <= np.finfo(np.float64).eps * spread:
         return spread
     far = by_blocks(lambda rows: _deviations(rows, center, metric), X)
     total = float(sample_weight @ np.minimum(far, cut))
     return min(spread, total / float(sample_weight.sum()))
+
+
+def _typical(X, sample_weight, metric):
+    """Return the median (d,) of dense rows, and the median deviation from it."""
+    rows = np.flatnonzero(sample_weight)
+    rows = rows[:: -(-len(rows) // _CUT_ROWS)]
+    weight = sample_weight[rows]
+    center = weighted_medians(X[rows].astype(np.float64), weight)
+    far = _deviations(X[rows], center, metric)
+    return center, weighted_medians(far[:, None], weight)[0]
 
 
 def _deviations(X, center, metric):

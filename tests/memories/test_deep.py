@@ -23,6 +23,7 @@ from torch import nn
 
 from skdiffclust import ClAM, DeepClAM
 from skdiffclust.memories import _deep, recall
+from skdiffclust.memories._scaling import drawn_in, reach_of
 from skdiffclust.metrics import silhouette_scorer
 
 FAST = dict(n_init=2, max_iter=16, random_state=0)
@@ -221,6 +222,40 @@ def test_callbacks_watch_every_epoch_through_a_search(global_random_seed):
     rows = monitor.get_logs().data
     assert len(rows) >= 4 * 3
     assert all(np.isfinite(row["silhouette"]) for row in rows)
+
+
+@pytest.mark.parametrize("columns", [5, slice(None)])
+@pytest.mark.few_epochs
+def test_a_wrong_value_or_sample_costs_no_cluster(columns, global_random_seed):
+    X, y = blobs(global_random_seed)
+    X[3, columns] *= 1e6
+    model = DeepClAM(3, **FAST).fit(X)
+    right = np.arange(len(X)) != 3
+    assert adjusted_rand_score(y[right], model.labels_[right]) > 0.9
+    assert np.array_equal(model.predict(X), model.labels_)
+    assert np.ptp(model.transform(X)[3]) < 10 * np.ptp(model.transform(X)[right])
+
+
+@pytest.mark.parametrize("n_far", [1, 8, 9])
+def test_few_far_samples_are_drawn_in(n_far, global_random_seed):
+    X, _ = blobs(global_random_seed)
+    X[:n_far] *= 1e3
+    weight = np.ones(len(X))
+    center, distance = reach_of(X, weight)
+    assert np.array_equal(center, np.quantile(X, 0.5, axis=0, method="lower"))
+    far = np.linalg.norm(X - center, axis=1)
+    if n_far > 0.05 * len(X):
+        assert distance == np.inf
+        assert np.array_equal(drawn_in(X, center, distance), X)
+        return
+    assert distance == pytest.approx(5 * np.quantile(far, 0.5, method="lower"))
+    moved = drawn_in(X, center, distance)
+    assert np.array_equal(moved[n_far:], X[n_far:])
+    assert np.allclose(np.linalg.norm(moved - center, axis=1)[:n_far], distance)
+    gap = (moved - center)[:n_far]
+    assert np.allclose(gap * far[:n_far, None], (X - center)[:n_far] * distance)
+    weight[:n_far] = 0.0
+    assert reach_of(X, weight)[1] < distance * 1.1
 
 
 @pytest.mark.few_epochs
