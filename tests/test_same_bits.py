@@ -21,7 +21,6 @@ from skdiffclust import (
     SparseGEMINI,
     SparseGEMINICV,
 )
-from skdiffclust._products import product_by_sample
 from skdiffclust.memories import energy, entropy, recall
 
 pytestmark = [
@@ -163,17 +162,3 @@ def test_the_nearest_row_depends_on_its_sample_alone(
     n_clusters = len(np.unique(train, axis=0))
     forest = SpanningForestClustering(n_clusters, metric=metric).fit(train)
     assert_same_bits(forest.predict, X)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("shape", [(50, 1), (50, 3), (60, 10), (40, 500), (1, 4)])
-def test_a_product_by_sample_is_the_product(shape, dtype, global_random_seed):
-    rng = np.random.RandomState(global_random_seed)
-    X = samples(global_random_seed, dtype, shape[0])
-    Y = rng.normal(size=shape).astype(dtype)
-    found = product_by_sample(X, Y)
-    assert found.dtype == dtype
-    tolerance = {np.float32: 1e-4, np.float64: 1e-12}[dtype]
-    np.testing.assert_allclose(found, X @ Y, atol=tolerance)
-    assert_same_bits(lambda X: product_by_sample(X, Y), X)
-    assert_same_bits(lambda X: product_by_sample(X, np.asfortranarray(Y)), X)
