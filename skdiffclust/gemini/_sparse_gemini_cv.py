@@ -180,8 +180,10 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
     short. If it does not exceed that of 19 samples of a Gaussian with the covariance of
     X, or not 5, which skewness and tails explain, a ConvergenceWarning is issued, and
     one cluster is chosen if 1 is in `n_clusters`. Of correlated features, the Gaussian
-    has the covariance, so that blocks of irrelevant features are warned of; if there
-    are clusters as well, such a block may still be selected.
+    has the covariance, so that blocks of irrelevant features are warned of. If there
+    are clusters as well, such a block may still be selected: another warning is issued
+    if the selected features alone have no structure. Clusters beside many features with
+    heavy tails are often missed.
 
     A feature with two to five values has several modes itself, which are no structure.
     For this test only, it is replaced by normal scores: the quantiles of a Gaussian, by
@@ -313,10 +315,10 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than requested, k-means has clear ones of less
-            equal sizes, no number of clusters is supported by the data, links are not
-            satisfied, or steps of the paths have not converged after `max_iter` epochs,
-            once for all of them.
+            If X or the selected features have no structure, fewer clusters are found
+            than requested, k-means has clear ones of less equal sizes, no number of
+            clusters is supported by the data, links are not satisfied, or steps of the
+            paths have not converged after `max_iter` epochs, once for all of them.
         """
         check_seed("SparseGEMINICV.fit", checkpoint, resume, self.random_state)
         given = (sample_weight, affinity, partial_labels, must_link, cannot_link)
@@ -400,7 +402,7 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         )
         starts = sparse._first_starts
         sparse._warn_if_unequal(X, row_weights, self.labels_, starts, "SparseGEMINICV")
-        self._publish_structure(structure, n_clusters)
+        self._publish_structure(structure, n_clusters, X[present], rng)
         training.finish([])
         warn_if_unfinished("SparseGEMINICV", judged, sparse.max_iter)
         return self
@@ -513,8 +515,11 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
             )
         return [int(number) for number in numbers]
 
-    def _publish_structure(self, structure, n_clusters):
-        """Assign what was found about a Structure; warn if there is none."""
+    def _publish_structure(self, structure, n_clusters, X, rng):
+        """Assign what was found about the Structure of X (n, d).
+
+        Warn if there is none in X, or in the selected features.
+        """
         drop_stale(self, ["structure_"])
         if structure is None:
             return
@@ -533,6 +538,19 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
                 "the clusters, unless something else supports them. Inspect "
                 "structure_, or add samples.",
             )
+            return
+        support = self.get_support()
+        if n_clusters > 1 and support.any() and not support.all():
+            selected = structure_of(near_one(X[:, support]), rng)
+            if selected.bimodality <= selected.by_chance.max():
+                warn_of_convergence(
+                    f"SparseGEMINICV selects {support.sum()} features with no more "
+                    "structure than a Gaussian, although all features together have "
+                    f"more: their bimodality is {selected.bimodality:.1f}, that of X "
+                    f"{structure.bimodality:.1f}. They may be correlated features "
+                    "without clusters, which vary more than those with clusters. Fit "
+                    "again without them.",
+                )
 
     def _grid(self, path):
         """Return the penalties (n_alphas,) between the ends of a path."""

@@ -610,6 +610,25 @@ def test_structure_is_seen_whatever_the_sizes_are(sizes, form):
 
 
 @pytest.mark.few_epochs
+@pytest.mark.parametrize("varies_more", ["clusters", "noise"])
+def test_selected_features_without_structure_are_warned_of(varies_more):
+    # The features of the noise are the same but for small differences.
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(120, 8))
+    X[:, :2] += 6 * (np.arange(120)[:, None] % 2)
+    X[:, 2:] += (9 if varies_more == "noise" else 0) * rng.normal(size=(120, 1))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = search(2, **SMALL).fit(X)
+    assert found.structure_["bimodality"] > max(found.structure_["by_chance"].max(), 5)
+    selects_noise = not found.get_support()[:2].any()
+    assert selects_noise == (varies_more == "noise")
+    messages = [str(warning.message) for warning in caught]
+    is_warned = any("more structure than a Gaussian, although" in m for m in messages)
+    assert is_warned == selects_noise
+
+
+@pytest.mark.few_epochs
 def test_structure_is_not_looked_for_where_it_is_not_that_of_features():
     X = problem()
     for params, known in (({"kernel": "rbf"}, {}), ({}, {"affinity": X @ X.T})):
