@@ -1,5 +1,6 @@
 """SpanningForestClustering, against scipy, its definition, and bad input."""
 
+import tracemalloc
 import warnings
 from itertools import product
 
@@ -782,6 +783,19 @@ def test_the_given_tree_is_used():
     tree = SpanningTree(np.array([[0, 2], [0, 1]]), np.array([3.0, 1.0]))
     model = SpanningForestClustering(2, min_cluster_size=1).fit(X, tree=tree)
     assert model.edges_.tolist() == [[0, 2], [0, 1]]
+
+
+def test_a_fit_to_a_file_with_a_tree_does_not_copy_it(tmp_path, global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    np.save(tmp_path / "X.npy", rng.normal(size=(500, 4000)))
+    X = np.load(tmp_path / "X.npy", mmap_mode="r")
+    tree = minimum_spanning_tree_by_blocks(X, n_blocks=2)
+    model = SpanningForestClustering(3).fit(X, tree=tree)  # kernels are loaded
+    tracemalloc.start()
+    model.fit(X, tree=tree)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < X.nbytes / 2
 
 
 def test_trees_of_other_samples_are_refused():
