@@ -1003,7 +1003,9 @@ def _in_order_of_ties(X, weights, kept):
             return kept, None
         X = X.toarray()
     rows = np.arange(len(X)) if kept is None else kept
-    order, firsts = order_of_ties(X[rows], None if weights is None else weights[rows])
+    order, firsts = order_of_ties(
+        X if kept is None else X[kept], None if weights is None else weights[rows]
+    )
     return (kept if order is None else rows[order]), firsts
 
 
