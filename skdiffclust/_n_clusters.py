@@ -201,6 +201,17 @@ def are_clear(Z, weight, labels):
     return is_several and not _finding(clusters, clusters.separation(X, weight))
 
 
+def separation_of(X, weight, labels):
+    """Return how much better two modes fit than one, for the least separated clusters.
+
+    Of labels (n,) of samples X (n, d) with weights (n,); -inf for a single cluster.
+    """
+    clusters = _Clusters.of(X, weight, np.unique(labels, return_inverse=True)[1])
+    if len(clusters.sizes) == 1:
+        return -np.inf
+    return clusters.separation(X, weight)
+
+
 def _points_to_count(X, weight):
     """Return principal components of X (n, d), and weights (n,) with a mean of one."""
     weight = np.asarray(weight, dtype=np.float64)

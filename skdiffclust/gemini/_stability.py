@@ -8,7 +8,11 @@ from scipy.sparse import issparse
 from scipy.special import ndtri
 
 from skdiffclust._history import warn_of_convergence
-from skdiffclust._n_clusters import bimodality, principal_components
+from skdiffclust._n_clusters import (
+    bimodality,
+    principal_components,
+    separation_of,
+)
 from skdiffclust._validation import check_dense_size
 from skdiffclust.gemini._sparse_rows import centered, weighted_means
 
@@ -45,13 +49,15 @@ class Structure:
 def structure_of(X, random_state):
     """Return the Structure of dense or sparse X (n, d), None of fewer than 16 samples.
 
-    The largest bimodality along the five leading principal components, and along the
-    lines between the centres of two to four clusters of k-means on them: of X, and of
-    X with each feature divided by the width of its densest quarter. The latter is the
-    spread within a cluster where the variance is that between clusters, and finds
-    clusters in few of many standardised features; the former finds those along the
-    largest variances. The same is computed for Gaussians with the covariance of X.
-    Features with few values are replaced by normal scores before.
+    The largest bimodality along the five leading principal components, along the lines
+    between the centres of two to four clusters of k-means on them, and between the two
+    least separated of these clusters alone, since three clusters along one line are not
+    bimodal: of X, and of X with each feature divided by the width of its densest
+    quarter. The latter is the spread within a cluster where the variance is that
+    between clusters, and finds clusters in few of many standardised features; the
+    former finds those along the largest variances. The same is computed for Gaussians
+    with the covariance of X. Features with few values are replaced by normal scores
+    before.
     """
     n_samples = min(X.shape[0], _MOST_SAMPLES)
     if n_samples < _LEAST_SAMPLES:
@@ -77,21 +83,25 @@ def structure_of(X, random_state):
 def _largest_bimodality(X, has_scales, random_state):
     """Return the largest bimodality of X (n, d) along lines between clusters.
 
-    With `has_scales`, also of features in units of their densest quarters.
+    And that between the two least separated of these clusters. With `has_scales`, also
+    of features in units of their densest quarters.
     """
     from skdiffclust._kmeans import kmeans
 
     weight = np.ones(X.shape[0])
     lines = []
+    separations = []
     for each in [X, by_densest_quarter(X)] if has_scales else [X]:
         points = principal_components(each, _N_COMPONENTS, weight)
         lines.append(points.T)
         for count in _COUNTS:
-            runs, costs, _ = kmeans(points, weight, count, _N_RUNS, random_state)
-            centers = runs[np.argmin(costs)]
+            runs, costs, labels = kmeans(points, weight, count, _N_RUNS, random_state)
+            best = np.argmin(costs)
             first, second = np.triu_indices(count, 1)
-            lines.append((centers[first] - centers[second]) @ points.T)
-    return float(bimodality(np.concatenate(lines), weight).max())
+            lines.append((runs[best, first] - runs[best, second]) @ points.T)
+            separations.append(separation_of(points, weight, labels[best]))
+    largest = bimodality(np.concatenate(lines), weight).max()
+    return float(max(largest, *separations))
 
 
 def with_normal_scores(X, random_state):

@@ -610,6 +610,16 @@ def test_structure_is_seen_whatever_the_sizes_are(sizes, form):
 
 
 @pytest.mark.few_epochs
+@pytest.mark.parametrize("n_groups", [2, 3, 4])
+def test_groups_along_one_line_are_structure(n_groups, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    X = rng.normal(size=(40 * n_groups, 7))
+    X[:, :2] += 6 * (np.arange(len(X))[:, None] % n_groups)
+    found = search(n_groups, **SMALL).fit(X).structure_
+    assert found["bimodality"] > max(found["by_chance"].max(), 5)
+
+
+@pytest.mark.few_epochs
 @pytest.mark.parametrize("varies_more", ["clusters", "noise"])
 def test_selected_features_without_structure_are_warned_of(varies_more):
     # The features of the noise are the same but for small differences.
