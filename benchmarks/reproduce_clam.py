@@ -4,7 +4,7 @@
     python benchmarks/reproduce_clam.py --starts segment micepe usps_test
 
 Labels are appended to ``reproduce_clam.jsonl`` in the current folder, and what is there
-is not run again. ``--starts`` runs 100 fits, or ten with the settings of the paper.
+is not run again. ``--starts`` leaves out the default, which is a single fit.
 Silhouettes stand beside the number of clusters found.
 """
 

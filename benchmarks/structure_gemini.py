@@ -11,9 +11,9 @@ structure  how often noise is called structure, and structure noise. Sets withou
     whose centres are at least six standard deviations apart in two to five features,
     beside 5 to 20 features of noise; a third are balanced (2 to 5 clusters), a third
     have clusters of 105 and 15 samples, a third 80, 30 and 12; half are standardised.
-    The same beside 5 to 20 features with heavy tails, also with arcsinh or normal
-    scores of all columns. Then of 10 to 40 columns with few values, and of such beside
-    continuous ones. Rates have upper 95 % limits (Clopper and Pearson).
+    The same beside 5 to 20 features with heavy tails. Then of 10 to 40 columns with few
+    values, and of such beside continuous ones. Rates have upper 95 % limits (Clopper
+    and Pearson).
 numbers  how often the number of clusters is right, and whether a wrong one is warned
     of, beside the least BIC of mixtures with diagonal covariances and the largest
     silhouette of k-means, on simulations and on real tables.
@@ -31,8 +31,7 @@ import warnings
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from scipy.special import ndtri
-from scipy.stats import beta, rankdata
+from scipy.stats import beta
 from shared import largest_silhouette, load, some, standardised, those_here
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.mixture import GaussianMixture
@@ -130,31 +129,9 @@ def beside_tails(rng, tails):
     return standardised(np.hstack([X, others]))
 
 
-def compressed(X):
-    """Return features (n, d) whose tails are compressed by arcsinh."""
-    centred = X - np.median(X, axis=0)
-    return np.arcsinh(centred / np.median(np.abs(centred), axis=0))
-
-
-def ranked(X):
-    """Return the normal scores of the ranks of features (n, d)."""
-    return ndtri((rankdata(X, axis=0) - 0.5) / len(X))
-
-
 TAILS = {
     "beside t(3)": lambda rng, n, p: beside_tails(rng, "t(3)"),
     "beside lognormal": lambda rng, n, p: beside_tails(rng, "lognormal"),
-}
-# What was tried to find clusters beside such features.
-TRIED = {
-    "beside t(3), arcsinh": lambda rng, n, p: compressed(beside_tails(rng, "t(3)")),
-    "beside lognormal, arcsinh": lambda rng, n, p: compressed(
-        beside_tails(rng, "lognormal")
-    ),
-    "beside t(3), normal scores": lambda rng, n, p: ranked(beside_tails(rng, "t(3)")),
-    "beside lognormal, normal scores": lambda rng, n, p: ranked(
-        beside_tails(rng, "lognormal")
-    ),
 }
 # Columns with few values: those without structure, those that are so correlated that
 # many samples agree in all of them, and those with classes.
@@ -259,7 +236,6 @@ def structure(n_sets, seed, distance=6.0):
         "structure beside heavy tails called noise": judged_as(
             TAILS, False, n_sets, seed
         ),
-        "the same, columns transformed": judged_as(TRIED, False, n_sets, seed),
         "few values, noise called structure": judged_as(FEW_VALUES, True, n_sets, seed),
         "few values, agreeing columns called structure": judged_as(
             AGREEING, True, n_sets, seed

@@ -196,20 +196,8 @@ def are_clear(Z, weight, labels):
     As `count_clusters` would take their number for clear if it had found them.
     """
     X, weight = _points_to_count(Z, weight)
-    clusters = _Clusters.of(X, weight, np.unique(labels, return_inverse=True)[1])
-    is_several = len(clusters.sizes) > 1
-    return is_several and not _finding(clusters, clusters.separation(X, weight))
-
-
-def separation_of(X, weight, labels):
-    """Return how much better two modes fit than one, for the least separated clusters.
-
-    Of labels (n,) of samples X (n, d) with weights (n,); -inf for a single cluster.
-    """
-    clusters = _Clusters.of(X, weight, np.unique(labels, return_inverse=True)[1])
-    if len(clusters.sizes) == 1:
-        return -np.inf
-    return clusters.separation(X, weight)
+    clusters = Clusters.of(X, weight, np.unique(labels, return_inverse=True)[1])
+    return not _finding(clusters, clusters.separation(X, weight))
 
 
 def _points_to_count(X, weight):
@@ -290,7 +278,7 @@ def _finding_beyond(numbers, score, at):
 
 
 @dataclass(frozen=True)
-class _Clusters:
+class Clusters:
     """Clusters of samples: labels (n,), centres (k, d), sizes (k,), sums of squares.
 
     `scatter` (k, d, d) is that of the deviations from the centres.
@@ -330,11 +318,20 @@ class _Clusters:
         np.divide(squares, along, out=ratios, where=along > 0)
         return np.column_stack([i, j])[np.argsort(ratios, kind="stable")]
 
-    def separation(self, X, weight):
-        """Return the least separation of two clusters of X (n, d), weights (n,)."""
-        return min(
-            self._separation_of(X, weight, *pair) for pair in self.pairs()[:_N_PAIRS]
-        )
+    def separation(self, X, weight, above=-np.inf):
+        """Return the least separation of two clusters of X (n, d), weights (n,).
+
+        It is -inf for a single cluster. Where it is not `above` a value, it may be that
+        of any two clusters which are not, so that others need not be tested.
+        """
+        if len(self.sizes) == 1:
+            return -np.inf
+        least = np.inf
+        for pair in self.pairs()[:_N_PAIRS]:
+            least = min(least, self._separation_of(X, weight, *pair))
+            if least <= above:
+                break
+        return least
 
     def _separation_of(self, X, weight, one, other):
         """Return how much better two modes fit two clusters than one mode.
@@ -398,7 +395,7 @@ class _Clusters:
 
 
 def _merging_path(X, weight, n_most, random_state):
-    """Yield the `_Clusters` of X (n, d) from at most `n_most` to two."""
+    """Yield the `Clusters` of X (n, d) from at most `n_most` to two."""
     from skdiffclust._kmeans import kmeans, lloyd
 
     seeds, costs, _ = kmeans(X, weight, n_most, _N_RESTARTS, random_state)
@@ -406,7 +403,7 @@ def _merging_path(X, weight, n_most, random_state):
     while len(centers) > 1:
         _, _, (labels,) = lloyd(X, weight, centers[None], _N_STEPS)
         _, labels = np.unique(labels, return_inverse=True)
-        clusters = _Clusters.of(X, weight, labels)
+        clusters = Clusters.of(X, weight, labels)
         if len(clusters.centers) < 2:
             break
         yield clusters

@@ -172,17 +172,18 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
 
     **Structure.** Clusters and features are found in any X. Whether there is more
     structure than in a Gaussian is tested whatever `n_clusters` is, along the five
-    leading principal components of X (of 500 samples, if there are more) and the lines
-    between the centres of two to four clusters of k-means on them; and, if X is dense,
-    along those of X with each feature divided by the width of its densest quarter. The
-    bimodality is the largest log-likelihood of two normal distributions with the same
-    variance less that of one distribution of Johnson, whose tails may be heavy or
-    short. If it does not exceed that of 19 samples of a Gaussian with the covariance of
-    X, or not 5, which skewness and tails explain, a ConvergenceWarning is issued, and
-    one cluster is chosen if 1 is in `n_clusters`. Of correlated features, the Gaussian
-    has the covariance, so that blocks of irrelevant features are warned of. If there
-    are clusters as well, such a block may still be selected: another warning is issued
-    if the selected features alone have no structure. Clusters beside many features with
+    leading principal components of X (of 500 samples, if there are more), the lines
+    between the centres of two to four clusters of k-means on them, and the line between
+    the two least separated ones for these two alone; and, if X is dense, along those of
+    X with each feature divided by the width of its densest quarter. The bimodality is
+    the largest log-likelihood of two normal distributions with the same variance less
+    that of one distribution of Johnson, whose tails may be heavy or short. If it does
+    not exceed that of 19 samples of a Gaussian with the covariance of X, or not 5,
+    which skewness and tails explain, a ConvergenceWarning is issued, and one cluster is
+    chosen if 1 is in `n_clusters`. Of correlated features, the Gaussian has the
+    covariance, so that blocks of irrelevant features are warned of. If there are
+    clusters as well, such a block may still be selected: another warning is issued if
+    the selected features alone have no structure. Clusters beside many features with
     heavy tails are often missed.
 
     A feature with two to five values has several modes itself, which are no structure.
@@ -402,7 +403,7 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         )
         starts = sparse._first_starts
         sparse._warn_if_unequal(X, row_weights, self.labels_, starts, "SparseGEMINICV")
-        self._publish_structure(structure, n_clusters, X[present], rng)
+        self._publish_structure(structure, n_clusters, X, present, rng)
         training.finish([])
         warn_if_unfinished("SparseGEMINICV", judged, sparse.max_iter)
         return self
@@ -515,8 +516,8 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
             )
         return [int(number) for number in numbers]
 
-    def _publish_structure(self, structure, n_clusters, X, rng):
-        """Assign what was found about the Structure of X (n, d).
+    def _publish_structure(self, structure, n_clusters, X, present, rng):
+        """Assign what was found about the Structure of X (n, d) in samples (m,) of it.
 
         Warn if there is none in X, or in the selected features.
         """
@@ -541,7 +542,7 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
             return
         support = self.get_support()
         if n_clusters > 1 and support.any() and not support.all():
-            selected = structure_of(near_one(X[:, support]), rng)
+            selected = structure_of(near_one(X[:, support][present]), rng)
             if selected.bimodality <= selected.by_chance.max():
                 warn_of_convergence(
                     f"SparseGEMINICV selects {support.sum()} features with no more "

@@ -8,11 +8,7 @@ from scipy.sparse import issparse
 from scipy.special import ndtri
 
 from skdiffclust._history import warn_of_convergence
-from skdiffclust._n_clusters import (
-    bimodality,
-    principal_components,
-    separation_of,
-)
+from skdiffclust._n_clusters import Clusters, bimodality, principal_components
 from skdiffclust._validation import check_dense_size
 from skdiffclust.gemini._sparse_rows import centered, weighted_means
 
@@ -90,7 +86,7 @@ def _largest_bimodality(X, has_scales, random_state):
 
     weight = np.ones(X.shape[0])
     lines = []
-    separations = []
+    partitions = []
     for each in [X, by_densest_quarter(X)] if has_scales else [X]:
         points = principal_components(each, _N_COMPONENTS, weight)
         lines.append(points.T)
@@ -99,9 +95,12 @@ def _largest_bimodality(X, has_scales, random_state):
             best = np.argmin(costs)
             first, second = np.triu_indices(count, 1)
             lines.append((runs[best, first] - runs[best, second]) @ points.T)
-            separations.append(separation_of(points, weight, labels[best]))
+            numbered = np.unique(labels[best], return_inverse=True)[1]
+            partitions.append((points, Clusters.of(points, weight, numbered)))
     largest = bimodality(np.concatenate(lines), weight).max()
-    return float(max(largest, *separations))
+    for points, clusters in partitions:
+        largest = max(largest, clusters.separation(points, weight, above=largest))
+    return float(largest)
 
 
 def with_normal_scores(X, random_state):
