@@ -515,9 +515,12 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         labels, weights = labels[rows], row_weights[rows]
         own, of_k_means = (np.bincount(each, weights) for each in (labels, others))
         is_less_even = of_k_means @ of_k_means > own @ own
-        if is_less_even and adjusted_rand(labels, others, weights) < _LEAST_AGREEMENT:
-            if are_clear(near_one(X[rows]), weights, others):
-                warn_of_other_clusters(name, own, of_k_means)
+        if (
+            is_less_even
+            and adjusted_rand(labels, others, weights) < _LEAST_AGREEMENT
+            and are_clear(near_one(X[rows]), weights, others)
+        ):
+            warn_of_other_clusters(name, own, of_k_means)
 
     def _is_linear(self, problem):
         """Return whether the kernel of a problem is the linear one, of features."""
@@ -533,13 +536,16 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         links = problem.constraints
         is_whole = self._batch(len(problem.X)) >= len(problem.X)
         is_plain = kind == "linear" and self._is_linear(problem) and not problem.l2
-        if is_plain and is_whole:
-            if links is None or not any(broken_links(labels, links)):
-                return 0
+        if (
+            is_plain
+            and is_whole
+            and (links is None or not any(broken_links(labels, links)))
+        ):
+            return 0
         is_large = np.count_nonzero(problem.row_weights) > _MANY_SAMPLES
         return 1 if is_large and is_whole and links is None else self.n_init
 
-    def _identity(self, problem, options=None):
+    def _identity(self, problem, options):
         """Return what identifies a problem and the parameters, for a checkpoint.
 
         `options` are further parameters.
@@ -553,7 +559,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             data |= vars(problem.constraints)
         if self._affinity_given:
             data["affinity"] = problem.relation.matrix
-        params = {**self.get_params(deep=False), **(options or {})}
+        params = {**self.get_params(deep=False), **options}
         used = {"kernel": "kernel", "distance": "metric"}.get(
             OBJECTIVES[self.objective].relation
         )

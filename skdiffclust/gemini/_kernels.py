@@ -156,10 +156,11 @@ def shrink_hierarchically(skip, hidden, thresholds, hierarchy, order, starts):
             length = _joint_length(norm - thresholds[g], sizes, hierarchy)
         bound = hierarchy * length
         factor = length / norm if norm > 0 else 0.0
+        # Also of a length of zero, since zero times a negative number is not +0.
         equal = length / np.sqrt(columns.size * n_clusters)
         for j in columns:
             for k in range(n_clusters):
-                skip[j, k] = skip[j, k] * factor if norm > 0 else equal
+                skip[j, k] = skip[j, k] * factor if factor != 0 else equal
             for h in range(n_hidden):
                 hidden[j, h] = min(max(hidden[j, h], -bound), bound)
 

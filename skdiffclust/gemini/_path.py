@@ -11,7 +11,6 @@ from sklearn.base import clone
 from skdiffclust._compat import Interval, validate_parameter_constraints
 from skdiffclust.gemini._calibration import temperature_of
 from skdiffclust.gemini._models import MODELS
-from skdiffclust.gemini._penalties import group_norms
 
 
 @dataclass(frozen=True)
@@ -223,8 +222,7 @@ class SparsePath:
         """
         names = "alphas objectives penalties kkts n_features n_iters".split()
         columns = {name: getattr(self, name) for name in names}
-        columns["chosen"] = np.arange(len(self)) == self.chosen
-        return columns
+        return columns | {"chosen": np.arange(len(self)) == self.chosen}
 
     def plot(self, ax=None):
         """Plot objective, number of features and their weights over the penalty.
@@ -301,11 +299,12 @@ def choose_step(objectives, n_features, keep_threshold):
 def attributes_of_model(model, groups):
     """Return the fitted attributes of a model with groups of features."""
     perceptron = getattr(model, "perceptron", model)
+    norms = groups.by_feature(groups.norms(model.inputs[0]))
     return {
         "skip_weights_": getattr(model, "skip", None),
         "coefs_": list(perceptron.weights),
         "intercepts_": list(perceptron.biases),
-        "feature_norms_": group_norms(model.inputs[0], groups),
+        "feature_norms_": norms.astype(model.inputs[0].dtype),
     }
 
 

@@ -3,7 +3,7 @@
 Features that belong together (the one-hot columns of a category, say) form a group,
 which is kept or dropped as a whole.
 
-A penalty has four members, which know a model and nothing of objectives: ``value``,
+The penalty has four members, which know a model and nothing of objectives: ``value``,
 ``prox``, in place, ``residuals``, how far a point is from a stationary point of the
 penalised problem, and ``support``.
 """
@@ -76,11 +76,6 @@ class Groups:
         return whole
 
 
-def group_norms(weights, groups):
-    """Return the norm of each group of rows of weights (d, k), at its features (d,)."""
-    return groups.by_feature(groups.norms(weights)).astype(weights.dtype)
-
-
 def hierarchical_prox(skip, hidden, threshold, hierarchy, groups):
     """Shrink the skip weights (d, k) and bound the hidden weights (d, h), in place.
 
@@ -140,16 +135,18 @@ def unshared(X, row_weights, groups):
 
 
 @dataclass(frozen=True)
-class Penalty:
-    """A penalty alpha * sum_g c_g ||group g|| on the first input weights of a model.
+class GroupLasso:
+    """The penalty alpha sum_g c_g ||W_g||, equation (9), on input weights of a model.
 
-    `factors` (g,) are the c_g, in the order of the groups; None is one for each. Norms,
-    costs and residuals have one entry a group, in the same order.
+    Of a model with skip weights, on these, which bound the hidden weights, equation
+    (10). `factors` (g,) are the c_g, in the order of the groups; None is one for each.
+    Norms, costs and residuals have one entry a group, in the same order.
     """
 
     groups: Groups
     alpha: float = 0.0
     factors: np.ndarray | None = None
+    hierarchy: float = 10.0
 
     @cached_property
     def costs(self):
@@ -182,6 +179,17 @@ class Penalty:
         factors = None if self.factors is None else self.factors[active]
         return replace(self, groups=groups, factors=factors), columns
 
+    def prox(self, model, step):
+        """Apply the proximal operator at this step size, in place."""
+        weights, *others = model.inputs
+        hidden = others[0] if others else weights[:, :0]
+        thresholds = step * self.thresholds
+        hierarchical_prox(weights, hidden, thresholds, self.hierarchy, self.groups)
+
+    def prox_of_norms(self, norms, step):
+        """Return the norms (g,) that the operator leaves without hidden weights."""
+        return np.maximum(norms - step * self.thresholds, 0.0)
+
     def certificate(self, model, gradients):
         """Return the largest residual, and which groups (g,) have one.
 
@@ -211,38 +219,3 @@ class Penalty:
             for new, old in zip(trial.inputs, model.inputs, strict=True)
         ]
         return np.sqrt(np.square(moved).sum(axis=0)) / self.thresholds
-
-
-class GroupLasso(Penalty):
-    """The sum of the norms of groups: alpha sum_g c_g ||W_g||, equation (9)."""
-
-    def prox(self, model, step):
-        """Apply the proximal operator at this step size, in place."""
-        (array,) = model.inputs
-        norms = self.groups.norms(array)
-        proximal = self.prox_of_norms(norms, step)
-        factors = np.divide(proximal, norms, out=np.zeros_like(norms), where=norms > 0)
-        by_column = self.groups.by_feature(factors.astype(array.dtype))
-        # Zero times infinity or a negative number is not +0.
-        shrunk = array * by_column[:, None]
-        array[...] = np.where(by_column[:, None] == 0, 0.0, shrunk)
-
-    def prox_of_norms(self, norms, step):
-        """Return the norms (g,) that the proximal operator leaves."""
-        return np.maximum(norms - step * self.thresholds, 0.0)
-
-
-@dataclass(frozen=True)
-class HierarchicalLasso(Penalty):
-    """LassoNet: the group lasso of skip weights, which bound the hidden weights.
-
-    For every feature j of a group, max |omega_j| <= hierarchy ||theta_g||, equation
-    (10).
-    """
-
-    hierarchy: float = 10.0
-
-    def prox(self, model, step):
-        """Apply the proximal operator at this step size, in place."""
-        thresholds = step * self.thresholds
-        hierarchical_prox(*model.inputs, thresholds, self.hierarchy, self.groups)

@@ -112,14 +112,13 @@ class QuasiNewton:
 
     def residual(self):
         """Return the largest residual of the biases and of the selected blocks."""
-        point = self.point
-        inside = point.residuals[point.norms > 0]
-        return max(point.bias_residual, float(inside.max(initial=0.0)))
+        inside = self.point.residuals[self.point.norms > 0]
+        return max(self.point.bias_residual, float(inside.max(initial=0.0)))
 
     def iterate(self, may_leave=True):
         """Take a step; `is_stuck` if none lowers the loss."""
         point = self.point
-        if may_leave and self._drop(point.leaving(self._step)):
+        if may_leave and self.prune(self._step):
             return
         direction = kernels.quasi_newton(
             point.whole_gradient, self._moves, self._changes, self._n_pairs
@@ -146,12 +145,12 @@ class QuasiNewton:
             length = float(np.clip(best, 0.1 * length, 0.5 * length))
         self._forget()
 
-    def prune(self):
-        """Set to zero what a proximal step of length one does; return whether."""
-        return self._drop(self.point.leaving(1.0))
+    def prune(self, step=1.0):
+        """Set to zero what a proximal step does, if it lowers the loss; return whether.
 
-    def _drop(self, leaving):
-        """Set blocks (g,) to zero, if that lowers the loss; return whether."""
+        The step has the length `step`.
+        """
+        leaving = self.point.leaving(step)
         if not leaving.any():
             return False
         z = self.point.z.copy()
@@ -250,8 +249,7 @@ class GroupSolver:
     @property
     def is_fine(self):
         """Whether `refine` cannot improve the solution."""
-        inner = self._inner
-        return inner.is_stuck or inner.residual() <= _FINE_TOLERANCE
+        return self._inner.is_stuck or self._inner.residual() <= _FINE_TOLERANCE
 
     def refine(self):
         """Take a step on the groups of a solution, none of which may be dropped."""

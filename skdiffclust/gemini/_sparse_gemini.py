@@ -42,7 +42,6 @@ from skdiffclust.gemini._path import (
 from skdiffclust.gemini._penalties import (
     GroupLasso,
     Groups,
-    HierarchicalLasso,
     unshared,
 )
 from skdiffclust.gemini._relations import KERNELS, METRICS
@@ -216,8 +215,10 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     See Also
     --------
     GEMINI : The same model without feature selection.
-    SparseGEMINICV : Chooses the penalty by the stability of clusters and features. Use
-        it in a :class:`~sklearn.pipeline.Pipeline`, which does not call `path`.
+    SparseGEMINICV : Chooses the penalty by the stability of clusters and features, and
+        warns if X has no structure: `fit` and `path` find clusters and features in any
+        X, also in noise, without a warning. Use it in a
+        :class:`~sklearn.pipeline.Pipeline`, which does not call `path`.
 
     Notes
     -----
@@ -530,6 +531,12 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     def _prepare(self, X, sample_weight, affinity, links):
         """Return samples (n, d), their means (d,), and their Problem, all checked."""
         X, row_weights, means = self._check_rows(X, sample_weight)
+        if affinity is not None and self.dynamic:
+            raise ValueError(
+                "The 'affinity' parameter must be None for SparseGEMINI with "
+                "dynamic=True, where it is computed from the features that are in. Got "
+                "a matrix instead. Set dynamic=False, or leave it out."
+            )
         affinity = self._check_affinity(affinity, X)
         constraints = as_constraints(X.shape[0], *links)
         self._affinity_given = affinity is not None
@@ -597,16 +604,6 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         if training.loops:
             next(loops, None)
         return steps, first
-
-    def _check_affinity(self, affinity, X):
-        """Return an affinity (n, n) that was given as a Matrix, None of None."""
-        if affinity is not None and self.dynamic:
-            raise ValueError(
-                "The 'affinity' parameter must be None for SparseGEMINI with "
-                "dynamic=True, where it is computed from the features that are in. Got "
-                "a matrix instead. Set dynamic=False, or leave it out."
-            )
-        return super()._check_affinity(affinity, X)
 
     def _first_stage(self, problem, training, loops, X, means):
         """Train without penalty; return the Walk from there and its first Step."""
@@ -696,9 +693,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         n_features = problem.X.shape[1]
         groups = self._groups_of_features(n_features)
         factors = self._factors(problem, groups)
-        if self._kind() == "skip":
-            return HierarchicalLasso(groups, 0.0, factors, self.hierarchy)
-        return GroupLasso(groups, 0.0, factors)
+        return GroupLasso(groups, 0.0, factors, self.hierarchy)
 
     def _factors(self, problem, groups):
         """Return the factors of the penalties of groups (g,), None if all are one.

@@ -39,8 +39,6 @@ class Supervision:
         O(m k + p k).
         """
         gradient = np.zeros_like(assignments)
-        if not len(self.rows):
-            return 0.0, gradient
         dtype = assignments.dtype
         floor = float(np.finfo(dtype).eps)
         assignments = assignments[self.rows]
