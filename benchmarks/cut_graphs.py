@@ -55,6 +55,20 @@ def block_model(seed, *, n=4000, k=6, mixing=0.3, mean_degree=15.0, exponent=2.5
     return Problem(_graph(first, second, n), y, k)
 
 
+def trees(seed, *, n=1500, k=8):
+    """Return a random tree in each of k groups, with few more edges there and between.
+
+    Many branches are as sparsely linked to the rest as the groups.
+    """
+    rng = np.random.RandomState(seed)
+    nodes = np.arange(k, n)
+    parents = k * rng.randint(nodes // k) + nodes % k
+    inside = k * rng.randint(n // k, size=(2, n // 10)) + rng.randint(k, size=n // 10)
+    anywhere = rng.randint(n, size=(2, n // 16))
+    first, second = np.concatenate([[nodes, parents], inside, anywhere], axis=1)
+    return Problem(_graph(first, second, n), np.arange(n) % k, k)
+
+
 def lfr(seed, *, n=1000, mixing=0.5, mean_degree=15, max_degree=50):
     """Return a graph of Lancichinetti, Fortunato and Radicchi, communities 20 to 100.
 
@@ -186,6 +200,10 @@ GRAPHS = {
     "LFR .6": lambda seed: lfr(100 + seed, mixing=0.6),
     "block model .3": lambda seed: block_model(seed, mixing=0.3, mean_degree=25),
     "block model .55": lambda seed: block_model(seed, mixing=0.55, mean_degree=25),
+    "hubs": lambda seed: block_model(
+        seed, n=1000, k=12, mixing=0.4, mean_degree=8, exponent=2.05
+    ),
+    "trees": trees,
     "cells": lambda seed: data("pbmc68k_reduced", 20, ranked=True),
     "isolet": lambda seed: data("isolet", 10),
     "mnist": lambda seed: data("mnist_t10k", 10, n_rows=5000),

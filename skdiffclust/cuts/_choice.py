@@ -6,9 +6,9 @@ import numpy as np
 
 from skdiffclust._warnings import warn
 from skdiffclust.cuts._local_search import UNBOUNDED, local_search, rank
-from skdiffclust.cuts._multilevel import coarsen, merge
+from skdiffclust.cuts._multilevel import coarsen, merge, search
 from skdiffclust.cuts._ratio_cut import border_mixing, cut_of_labels, modularity
-from skdiffclust.cuts._starts import combine_parts, search_evenly
+from skdiffclust.cuts._starts import combine_parts, is_more_modular, search_modular
 
 # Numbers that are tried at least, one by one, and the least nodes per cluster. Beyond,
 # each is a tenth more than the last, up to twice that of the largest modularity and no
@@ -66,9 +66,13 @@ def cut_curve(nodes, least, bounds_of, random_state):
 
     def partition(number):
         labels = combine_parts(nodes, number, UNBOUNDED)
-        if labels is None:
-            labels = search_evenly(nodes, level, number, n_starts, random_state)
-        return labels
+        if labels is not None:
+            return labels
+        labels = search(level, number, n_starts, random_state)
+        if nodes.joins_neighbors:
+            return labels
+        other = search_modular(nodes, number, n_starts, random_state)
+        return other if is_more_modular(nodes, number, labels, other) else labels
 
     for number in numbers_to_try(least, most):
         low, high = bounds_of(nodes.sizes, number)

@@ -125,18 +125,17 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         Smallest size of a cluster, in samples or in their total weight; below 1 only
         weights are limited, and 1 does not limit sizes of samples. "auto" is 1 if the
         graph is one of nearest neighbours that are found in X. The lowest cut of a
-        given network, however, often separates a few nodes from all others: if there
-        are clusters below a fifth of the mean size, and they are not connected
-        components, another search finds larger ones, which are returned if the
-        modularity without them is below 85 % of theirs. Smaller clusters of a network
-        may thus not be found; a warning then gives their sizes.
+        given network, however, often separates a few nodes from all others, or has one
+        giant cluster. The normalised cut is then compared with the partition of the
+        largest modularity without clusters below a fifth of the mean size, which is
+        returned if its modularity is larger by more than .01, and also after the .3rd
+        power of the factor by which its cut is higher. Smaller clusters of a network
+        may thus not be found; a warning gives their sizes. Sizes of connected
+        components are not limited.
     max_imbalance : float, default=None
         Largest difference between the size of a cluster and the mean size, relative to
         the mean: with .3, sizes are between 70 % and 130 % of it, or are the next whole
-        numbers to it if no others are possible. None does not limit sizes, but if a
-        cluster of a given network is above 2.5 times the mean size, another search
-        keeps to that; its partition is returned if its modularity relative to its cut
-        is larger.
+        numbers to it if no others are possible. None does not limit sizes.
     small_components : {"place", "noise"}, default="place"
         How to label samples in connected components of the graph that are too small to
         be clusters: parts below a tenth of the mean size of a cluster (not of nearest

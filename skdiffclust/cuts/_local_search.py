@@ -39,6 +39,10 @@ class Level(NamedTuple):
         (normalised cut). Positive.
     sizes : ndarray of shape (n,), float64
         Sizes that the bounds limit.
+    resolution : float
+        0.0 for cuts. Otherwise the modularity is maximised in place of the cut: with
+        degrees as divisors, and 1 / W for degrees of the sum W, W (1 - modularity) is
+        the sum over all clusters of the cut and of the squared divisor times this.
     """
 
     indptr: np.ndarray
@@ -47,6 +51,7 @@ class Level(NamedTuple):
     degrees: np.ndarray
     divisors: np.ndarray
     sizes: np.ndarray
+    resolution: float
 
     @property
     def n(self):
@@ -75,7 +80,7 @@ class Clusters(NamedTuple):
     counts: np.ndarray
 
 
-def as_level(graph, divisors=None, sizes=None, apart=()):
+def as_level(graph, divisors=None, sizes=None, apart=(), resolution=0.0):
     """Return the `Level` of a csr_array (n, n); divisors and sizes are ones by default.
 
     apart (m, 2) are pairs of nodes that must be separated.
@@ -90,7 +95,9 @@ def as_level(graph, divisors=None, sizes=None, apart=()):
         ends = tuple(np.transpose(apart).astype(graph.indices.dtype))
         pairs = sp.coo_array((weights, ends), shape=(n, n))
         graph = sp.csr_array(graph + pairs + pairs.T)
-    return Level(graph.indptr, graph.indices, graph.data, degrees, divisors, sizes)
+    return Level(
+        graph.indptr, graph.indices, graph.data, degrees, divisors, sizes, resolution
+    )
 
 
 def local_search(level, labels, n_clusters, bounds=UNBOUNDED):
@@ -143,9 +150,7 @@ def rank(level, labels, n_clusters, bounds):
     outside += np.maximum(bounds[0] - totals, 0.0).sum()
     if outside <= 1e-9 * totals.sum():
         outside = 0.0
-    is_cut = clusters.cuts > 0
-    cut = float((clusters.cuts[is_cut] / clusters.volumes[is_cut]).sum())
-    return outside, cut
+    return outside, total_cost(clusters.cuts, clusters.volumes, level.resolution)
 
 
 def sums_of(level, labels, n_clusters):
@@ -214,9 +219,20 @@ def cuts_of_clusters(level, labels, n_clusters):
 
 
 @compiled(inline="always")
-def _ratio(cut, volume):
-    """Return cut / volume, 0 for an empty volume; cuts below 0 are rounding."""
+def cost_of(cut, volume, resolution):
+    """Return what a cluster costs: 0 if it is empty; cuts below 0 are rounding."""
+    if resolution > 0.0:
+        return cut + resolution * volume * volume
     return max(cut, 0.0) / volume if volume > 0.0 else 0.0
+
+
+@compiled(nogil=True)
+def total_cost(cuts, volumes, resolution):
+    """Return the sum of the costs of clusters of cuts and volumes (k,)."""
+    total = 0.0
+    for c in range(len(cuts)):
+        total += cost_of(cuts[c], volumes[c], resolution)
+    return total
 
 
 @compiled(inline="always")
@@ -230,14 +246,18 @@ def _fits(clusters, bounds, a, b, size):
 
 @compiled(inline="always")
 def _change_of(level, clusters, i, c, sign, into):
-    """Return by how much the ratio of cluster c changes if node i joins (1) or leaves.
+    """Return by how much the cost of cluster c changes if node i joins (1) or leaves.
 
     The edges of i into it have the weight `into`.
     """
     cut = clusters.cuts[c]
     volume = clusters.volumes[c]
-    changed = cut + sign * (level.degrees[i] - 2.0 * into)
-    return _ratio(changed, volume + sign * level.divisors[i]) - _ratio(cut, volume)
+    after = cost_of(
+        cut + sign * (level.degrees[i] - 2.0 * into),
+        volume + sign * level.divisors[i],
+        level.resolution,
+    )
+    return after - cost_of(cut, volume, level.resolution)
 
 
 @compiled(nogil=True)
@@ -325,8 +345,8 @@ def move_nodes(level, labels, clusters, bounds, nodes, queued):
         if b < 0:
             continue
         a = labels[i]
-        scale = _ratio(clusters.cuts[a], clusters.volumes[a])
-        scale += _ratio(clusters.cuts[b], clusters.volumes[b])
+        scale = cost_of(clusters.cuts[a], clusters.volumes[a], level.resolution)
+        scale += cost_of(clusters.cuts[b], clusters.volumes[b], level.resolution)
         if change < -_TOLERANCE * scale:
             apply_move(level, labels, clusters, i, b)
             n_moved += 1

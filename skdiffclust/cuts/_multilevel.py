@@ -8,8 +8,10 @@ from skdiffclust._threads import run_chunks
 from skdiffclust.cuts._local_search import (
     UNBOUNDED,
     Level,
+    cost_of,
     local_search,
     rank,
+    total_cost,
 )
 
 # Coarsening ends at this many nodes per cluster, within these bounds, because greedy
@@ -133,6 +135,7 @@ def coarsen(level, groups, n_groups):
         degrees,
         np.bincount(groups, level.divisors),
         np.bincount(groups, level.sizes),
+        level.resolution,
     )
 
 
@@ -149,6 +152,7 @@ def merge(level, n_clusters, high=np.inf):
         level.divisors.copy(),
         level.degrees.copy(),
         level.sizes.copy(),
+        level.resolution,
         n_clusters,
         high,
     )
@@ -221,19 +225,22 @@ def coarsen_rows(level, groups, members, starts, columns, values):
 
 
 @compiled(inline="always")
-def _merged(links, divisors, cuts, sizes, i, j, high, penalty):
-    """Return by how much the cut changes if clusters i and j become one.
+def _merged(links, divisors, cuts, sizes, resolution, i, j, high, penalty):
+    """Return by how much the cost changes if clusters i and j become one.
 
     Pairs above the size `high` have the penalty, and more the larger they are.
     """
-    joined = (cuts[i] + cuts[j] - 2.0 * links[i, j]) / (divisors[i] + divisors[j])
-    change = joined - cuts[i] / divisors[i] - cuts[j] / divisors[j]
+    change = cost_of(
+        cuts[i] + cuts[j] - 2.0 * links[i, j], divisors[i] + divisors[j], resolution
+    )
+    change -= cost_of(cuts[i], divisors[i], resolution)
+    change -= cost_of(cuts[j], divisors[j], resolution)
     size = sizes[i] + sizes[j]
     return change + penalty * size / high if size > high else change
 
 
 @compiled(nogil=True)
-def merge_pairs(links, divisors, cuts, sizes, n_clusters, high):
+def merge_pairs(links, divisors, cuts, sizes, resolution, n_clusters, high):
     """Return a node (n,) of the cluster of each node after merges down to n_clusters.
 
     links (n, n), divisors, cuts and sizes (n,) are of the nodes, and are written.
@@ -243,7 +250,7 @@ def merge_pairs(links, divisors, cuts, sizes, n_clusters, high):
     owner = np.arange(n)
     partner = np.full(n, -1)
     gain = np.full(n, np.inf)
-    penalty = 1.0 + (cuts / divisors).sum()
+    penalty = 1.0 + total_cost(cuts, divisors, resolution)
     a = -1
     b = -1
     for _ in range(n - n_clusters):
@@ -256,7 +263,9 @@ def merge_pairs(links, divisors, cuts, sizes, n_clusters, high):
             # Where the partner is still the best, only the merged one is new.
             for j in range(n) if partner[i] < 0 else range(max(a, 0), a + 1):
                 if active[j] and j != i:
-                    change = _merged(links, divisors, cuts, sizes, i, j, high, penalty)
+                    change = _merged(
+                        links, divisors, cuts, sizes, resolution, i, j, high, penalty
+                    )
                     if change < gain[i]:
                         partner[i] = j
                         gain[i] = change

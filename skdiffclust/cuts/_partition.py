@@ -19,17 +19,15 @@ from skdiffclust._warnings import warn
 from skdiffclust.cuts._choice import FIRST, choose_n_clusters, cut_curve
 from skdiffclust.cuts._graph import read_samples, warn_of_parts
 from skdiffclust.cuts._links import link_groups
-from skdiffclust.cuts._ratio_cut import modularity
+from skdiffclust.cuts._local_search import UNBOUNDED
 from skdiffclust.cuts._starts import (
     combine_parts,
+    is_more_modular,
+    least_size,
     make_nodes,
     search_labels,
 )
 
-# Least size of a cluster with min_cluster_size="auto", relative to the mean.
-_AUTO_SHARE = 0.2
-# Smaller ones are enlarged only if their modularity is below this share of the other.
-_CRUMBLED = 0.85
 # What a sample of weight 0 adds to the denominator of a ratio-cut, times their mean.
 _LEAST_DIVISOR = 1e-6
 # Starts with n_init="auto" on small graphs, where starts disagree: all of them together
@@ -210,13 +208,14 @@ def find_partition(samples, groups, n_clusters, settings, random_state):
 
     n_attempts = np.clip(_SMALL_EDGES // (n_edges * n_init), 1, _ATTEMPTS)
 
-    def search(bounds):
+    def search(bounds, *, modular=False):
         candidates = []
         for _ in range(n_attempts):
             labels = search_labels(
                 nodes,
                 n_clusters,
                 bounds,
+                modular=modular,
                 points=points,
                 place=settings.place,
                 init=settings.init,
@@ -229,11 +228,15 @@ def find_partition(samples, groups, n_clusters, settings, random_state):
         return min(candidates, key=partial(_n_joined, pairs=nodes.apart))
 
     labels = search(bounds)
-    if settings.min_cluster_size == "auto" and not are_whole:
-        bounded = _without_crumbs(nodes, labels, n_clusters, bounds, search)
-        if bounded is not labels:
-            _warn_of_crumbs(labels, nodes.sizes, n_clusters, settings.owner)
-        labels = bounded
+    is_bounded = settings.min_cluster_size != "auto" or bounds != UNBOUNDED
+    compares = settings.normalized and not (is_bounded or are_whole)
+    if compares and not nodes.joins_neighbors:
+        other = search(bounds, modular=True)
+        kept = ~nodes.small
+        if is_more_modular(nodes.large, n_clusters, labels[kept], other[kept]):
+            least = least_size(nodes, n_clusters)
+            _warn_of_crumbs(labels, nodes.sizes, n_clusters, least, settings.owner)
+            labels = other
     return labels[groups.groups], bounds
 
 
@@ -243,38 +246,18 @@ def _n_joined(labels, pairs):
     return int(np.count_nonzero(ends[:, 0] == ends[:, 1]))
 
 
-def _without_crumbs(nodes, labels, n_clusters, bounds, search):
-    """Return labels (m,) of nodes without clusters below a fifth of the mean size.
-
-    They are the given ones if these have no such cluster, if the graph is one of
-    nearest neighbours, if `search` finds no others, or if the modularity of those is
-    not much larger: halves of large clusters raise it a little.
-    """
-    totals = _totals(labels, nodes.sizes, n_clusters)
-    least = _AUTO_SHARE * totals.mean()
-    slack = 1e-9 * totals.sum()
-    if nodes.joins_neighbors or totals.min() >= least - slack:
-        return labels
-    bounded = search((max(least, bounds[0]), bounds[1]))
-    if _totals(bounded, nodes.sizes, n_clusters).min() < least - slack:
-        return labels
-    before, after = (
-        modularity(nodes.graph, candidate, nodes.degrees)
-        for candidate in (labels, bounded)
-    )
-    return bounded if before < _CRUMBLED * after else labels
-
-
-def _warn_of_crumbs(labels, sizes, n_clusters, owner):
-    """Warn of small clusters of labels (n,) that are not returned."""
+def _warn_of_crumbs(labels, sizes, n_clusters, least, owner):
+    """Warn if labels (n,) that are not returned have clusters below a least size."""
     totals = np.sort(_totals(labels, sizes, n_clusters))[::-1]
+    if totals[-1] >= (1.0 - 1e-9) * least:
+        return
     named = ", ".join(f"{size:g}" for size in totals[-_N_NAMED:])
     more = "..., " if len(totals) > _N_NAMED else ""
     warn(
-        f"The lowest cut that {owner} found has clusters of sizes {more}{named}. Those "
-        f"below a fifth of the mean size, {_AUTO_SHARE * totals.mean():.3g}, were "
-        "enlarged, which raises the cut and the modularity. "
-        "GraphCutClustering(min_cluster_size=1) keeps them.",
+        f"The lowest cut that {owner} found has clusters of sizes {more}{named}. Since "
+        f"some are below a fifth of the mean size, {least:.3g}, a partition of a "
+        "larger modularity is returned, whose cut is higher. "
+        "GraphCutClustering(min_cluster_size=1) returns the lowest cut.",
     )
 
 

@@ -15,17 +15,23 @@ from skdiffclust.cuts._components import (
     is_small,
     place_small,
 )
-from skdiffclust.cuts._local_search import UNBOUNDED, as_level, local_search, rank
+from skdiffclust.cuts._local_search import UNBOUNDED, as_level, local_search
 from skdiffclust.cuts._multilevel import coarsen, search
-from skdiffclust.cuts._ratio_cut import modularity
+from skdiffclust.cuts._ratio_cut import cut_of_labels, modularity
 
 # Vectors of ARPACK, or 2 k + 1 for k requested ones if that is more.
 _N_LANCZOS = 20
 # Least divisor of a node, relative to the mean.
 _LEAST_DIVISOR = 1e-9
-# A partition with a larger cluster than this many times the mean size is compared with
-# one without.
-_GIANT = 2.5
+# Least size of a cluster with min_cluster_size="auto", relative to the mean size.
+_AUTO_SHARE = 0.2
+# A partition of a network is returned in place of that of the lowest cut if its
+# modularity is larger by more than the first, after that of the other is multiplied by
+# the second power of the factor by which its cut is higher.
+_MORE_MODULAR = 0.01
+_CUT_POWER = 0.3
+# It is searched with one start for this many of the search for the lowest cut.
+_STARTS_OF_CUTS = 4
 
 
 class Nodes(NamedTuple):
@@ -82,6 +88,13 @@ class Nodes(NamedTuple):
         return as_level(self.graph, self.divisors, self.sizes, self.apart)
 
     @property
+    def modular(self):
+        """The `Level` of the nodes on which the modularity is maximised."""
+        degrees = _positive(self.degrees)
+        resolution = 1.0 / degrees.sum()
+        return as_level(self.graph, degrees, self.sizes, self.apart, resolution)
+
+    @property
     def n_large(self):
         """Number of parts that are not small."""
         return len(np.unique(self.parts[~self.small]))
@@ -104,18 +117,25 @@ def make_nodes(graph, groups, n_clusters, *, divisors, sizes, apart, joins_neigh
         graph.sort_indices()
         sizes = np.bincount(groups, sizes, minlength=n_groups)
         divisors = np.bincount(groups, divisors, minlength=n_groups)
-    # A node without an edge has degree zero, but is in denominators.
-    divisors = np.maximum(divisors, _LEAST_DIVISOR * (divisors.mean() or 1.0))
+    divisors = _positive(divisors)
     parts = find_parts(graph)
     small = is_small(parts, sizes, n_clusters, joins_neighbors=joins_neighbors)
     small &= ~np.isin(parts, parts[np.unique(apart)])
     return Nodes(graph, divisors, sizes, parts, small, apart, degrees, joins_neighbors)
 
 
+def _positive(divisors):
+    """Return divisors (m,) above zero: a node without an edge has degree zero."""
+    return np.maximum(divisors, _LEAST_DIVISOR * (divisors.mean() or 1.0))
+
+
 def search_labels(
-    nodes, n_clusters, bounds, *, points, place, init, n_init, random_state
+    nodes, n_clusters, bounds, *, modular, points, place, init, n_init, random_state
 ):
     """Return labels (m,) int64 of nodes of a low cut, exactly `n_clusters` of them.
+
+    With `modular` they are of a large modularity instead, without clusters below
+    `least_size`; the bounds must be none then.
 
     Parameters
     ----------
@@ -139,13 +159,13 @@ def search_labels(
         missing = nodes.sizes[nodes.small].sum() / n_clusters if place else 0.0
         within = (max(bounds[0] - missing, 0.0), bounds[1])
         large = nodes.large
-        if init == "spectral":
+        if modular:
+            partition = search_modular(large, n_clusters, n_init, random_state)
+        elif init == "spectral":
             start = spectral_labels(large.graph, n_clusters, n_init, random_state)
             partition = local_search(large.level, start, n_clusters, within)
         else:
-            partition = search_evenly(
-                large, large.level, n_clusters, n_init, random_state, within
-            )
+            partition = search(large.level, n_clusters, n_init, random_state, within)
     labels[~nodes.small] = partition
     if not place or not nodes.small.any():
         return labels
@@ -155,27 +175,40 @@ def search_labels(
     return labels
 
 
-def search_evenly(nodes, level, n_clusters, n_starts, random_state, bounds=UNBOUNDED):
-    """Return labels (m,) of a low cut of nodes and their level, with no giant cluster.
+def least_size(nodes, n_clusters):
+    """Return the least size of a cluster of a network: a fifth of the mean."""
+    return _AUTO_SHARE * nodes.sizes.sum() / n_clusters
 
-    If a cluster of a network is above two and a half times the mean size, which on
-    graphs of many clusters may lower the cut a little, another search keeps to that
-    size. Its labels are returned if their modularity is higher relative to their cut.
+
+def search_modular(nodes, n_clusters, n_starts, random_state):
+    """Return labels (m,) of a large modularity, with no cluster below `least_size`.
+
+    Fewer starts suffice than for a low cut.
     """
-    labels = search(level, n_clusters, n_starts, random_state, bounds)
-    totals = np.bincount(labels, level.sizes, minlength=n_clusters)
-    most = _GIANT * totals.mean()
-    if nodes.joins_neighbors or totals.max() <= most or bounds[1] < np.inf:
-        return labels
-    even = search(level, n_clusters, n_starts, random_state, (bounds[0], most))
-    cut, even_cut = (
-        rank(level, candidate, n_clusters, UNBOUNDED)[1] for candidate in (labels, even)
+    n_starts = -(-n_starts // _STARTS_OF_CUTS)
+    bounds = least_size(nodes, n_clusters), np.inf
+    return search(nodes.modular, n_clusters, n_starts, random_state, bounds)
+
+
+def is_more_modular(nodes, n_clusters, labels, other):
+    """Whether other labels (m,) of a network are better than those of the lowest cut.
+
+    They are if their modularity is larger, by more than a small power of the factor by
+    which their cut is higher, and no cluster is smaller than `least_size`. The lowest
+    cut often separates a few nodes from all others, or has one giant cluster.
+    """
+    cut, other_cut = (
+        cut_of_labels(nodes.graph, found, n_clusters, nodes.divisors)
+        for found in (labels, other)
     )
     before, after = (
-        modularity(nodes.graph, candidate, nodes.degrees)
-        for candidate in (labels, even)
+        modularity(nodes.graph, found, nodes.degrees) for found in (labels, other)
     )
-    return even if after * cut > before * even_cut else labels
+    sizes = np.bincount(other, nodes.sizes, minlength=n_clusters)
+    if cut == 0.0 or sizes.min() < (1.0 - 1e-9) * least_size(nodes, n_clusters):
+        return False
+    before = max(before, 0.0) * (other_cut / cut) ** _CUT_POWER
+    return after > before + _MORE_MODULAR
 
 
 def combine_parts(nodes, n_clusters, bounds):
