@@ -399,11 +399,14 @@ def check_precomputed(D, *, name="X", kind="distance"):
 def _check_dense(D, name, kind):
     """Return D (n, n) checked, symmetric and, but for kernels, with zero diagonal."""
     keep_diagonal = kind == "kernel"
-    if _is_in_order(D) and (keep_diagonal or not D.diagonal().any()):
+    is_in_order = _is_in_order(D)
+    if is_in_order and (keep_diagonal or not D.diagonal().any()):
         return D
     D = np.array(D, order="C")
     if not keep_diagonal:
         np.fill_diagonal(D, 0.0)
+    if is_in_order:
+        return D
     refuse_nonfinite(D, name)
     largest = max(D.max(), -D.min())
     _warn_asymmetric(_symmetrise_dense(D), largest, name)

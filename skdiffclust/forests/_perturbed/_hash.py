@@ -1,5 +1,8 @@
 """Constants of the hash that numba and torch share, and the seed it starts from."""
 
+import threading
+from numbers import Integral
+
 import numpy as np
 from sklearn.utils import check_random_state
 
@@ -14,8 +17,17 @@ FIRST = np.uint32(0x21F0AAAD)
 SECOND = np.uint32(0xD35A2D97)
 
 
+_OF_THREAD = threading.local()
+
+
 def draw_seed(random_state):
     """Draw the 64-bit seed of a stream of noise from a `random_state`, as uint64."""
+    if isinstance(random_state, Integral):
+        # Seeding one again takes 2 µs, and a new one 120.
+        if not hasattr(_OF_THREAD, "generator"):
+            _OF_THREAD.generator = np.random.RandomState()
+        _OF_THREAD.generator.seed(random_state)
+        random_state = _OF_THREAD.generator
     generator = check_random_state(random_state)
     low, high = generator.randint(0, 2**32, size=2, dtype=np.uint64)
     return np.uint64(low | (high << np.uint64(32)))

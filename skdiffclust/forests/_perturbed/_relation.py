@@ -1,6 +1,6 @@
 """The edges of a similarity as a row-major list, which the kernels run on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -34,11 +34,13 @@ class Relation:
 
     def restricted(self, kept):
         """Return the Relation of some edges, ascending positions (m,)."""
-        indptr = np.searchsorted(kept, self.indptr)
-        columns = self.columns[kept]
-        ends = tuple(end[kept] for end in self.ends)
-        weights = self.weights[kept]
-        return Relation(self.n_samples, weights, indptr, columns, ends, self.similarity)
+        return replace(
+            self,
+            weights=self.weights[kept],
+            indptr=np.searchsorted(kept, self.indptr),
+            columns=self.columns[kept],
+            ends=tuple(end[kept] for end in self.ends),
+        )
 
     @cached_property
     def largest(self):

@@ -56,6 +56,13 @@ class Noise:
 
         return quantile_table(self.kind)
 
+    def width(self, relation):
+        """Return by how much noise can bring two edges of a relation closer."""
+        from skdiffclust.forests._perturbed._noise import noise_range
+
+        low, high = noise_range(self.kind)
+        return self.scale * (high - low) + 1e-12 * relation.largest
+
     def draws(self, relation, first):
         """Return what the kernels take to draw the samples from `first` on."""
         return (
@@ -103,14 +110,11 @@ class FreeSampler:
 
     def __init__(self, relation, n_clusters, noise):
         from skdiffclust.forests._perturbed._heaviest_forest import cuts_of
-        from skdiffclust.forests._perturbed._noise import noise_range
 
         n = relation.n_samples
         lowest = _lowest_accepted(relation, n_clusters)
         # All edges of the forest without noise are above it in a noisy copy.
-        low, high = noise_range(noise.kind)
-        floor = lowest - noise.scale * (high - low) - 1e-12 * relation.largest
-        self.kept = np.flatnonzero(relation.weights >= floor)
+        self.kept = np.flatnonzero(relation.weights >= lowest - noise.width(relation))
         self.relation = kept = relation.restricted(self.kept)
         self.noise = noise
         self.n_edges = n - n_clusters
@@ -185,9 +189,20 @@ class ConstrainedSampler:
             (classes, True, linked_lists(constraints.cannot, n_groups)),
             (problem.colours, False, linked_lists(constraints.cannot[:0], n_groups)),
         )
-        self.ends = tuple(problem.groups[end] for end in relation.ends)
+        # Groups with classes never join, and are like one vertex: an edge is not needed
+        # where those from both of its ends to the nearest labelled sample are heavier.
+        is_labelled = classes[problem.groups] >= 0
+        nearest = np.where(is_labelled, np.inf, -np.inf)
+        for one, other in (relation.ends, relation.ends[::-1]):
+            to_label = is_labelled[other]
+            np.maximum.at(nearest, one[to_label], relation.weights[to_label])
+        if len(constraints.cannot):  # they may forbid these edges
+            nearest[:] = -np.inf
+        floors = np.minimum(*(nearest[end] for end in relation.ends))
+        kept = np.flatnonzero(relation.weights >= floors - noise.width(relation))
+        self.kept = kept, tuple(problem.groups[end[kept]] for end in relation.ends)
         # After a short first chunk, most of the other edges join trees with classes.
-        self.cuts = cuts_of(relation.weights, 2.0 * n)
+        self.cuts = cuts_of(relation.weights[kept], 2.0 * n)
         per_pair = _SECONDS_LINKED if len(constraints.cannot) else _SECONDS_LABELLED
         self.seconds = per_pair * n * (n + 60)
 
@@ -201,7 +216,7 @@ class ConstrainedSampler:
                 self.relation.weights,
                 self.noise.draws(self.relation, first),
                 last - first,
-                self.ends,
+                self.kept,
                 self.rules,
                 self.problem,
                 new_search(self.problem),

@@ -52,23 +52,25 @@ def heaviest_forests(weights, draws, n_samples, ends, n_edges, cuts):
 
 
 @compiled(nogil=True)
-def constrained_forests(weights, draws, n_samples, ends, rules, problem, search, cuts):
+def constrained_forests(weights, draws, n_samples, kept, rules, problem, search, cuts):
     """Find constrained forests of noisy copies of the weights (m,) of all pairs.
 
     By Kruskal's algorithm without the edges that would join two classes or the sides of
-    a conflict, then by moves. draws are those of `draw_sample`, ends (heads, tails) the
-    groups that edges join. rules are classes (n_groups,), whether each is a single
-    group, and conflicts, as of `linked_lists`; the second ones are for samples in which
-    the algorithm ends with too many components under the first. problem is a
-    ConstrainedProblem, search a Search for it. Returns what `heaviest_forests` does.
+    a conflict, then by moves. draws are those of `draw_sample`, kept the positions of
+    the edges that may be needed, and the groups that they join. rules are classes
+    (n_groups,), whether each is a single group, and conflicts, as of `linked_lists`;
+    the second ones are for samples in which the algorithm ends with too many components
+    under the first. problem is a ConstrainedProblem, search a Search for it. Returns
+    what `heaviest_forests` does.
     """
     groups = problem.groups
     n = len(groups)
     n_edges = n - problem.n_clusters
+    places, ends = kept
     noisy = np.empty((n, n + _PADDING))
-    values = np.empty(len(weights))
+    values = np.empty(len(places))
     noise_work = noise_workspace(n, len(weights))
-    work = workspace(len(weights), n)
+    work = workspace(len(places), n)
     component = np.empty(n, dtype=np.int64)
     forests = np.empty((n_samples, n_edges), dtype=np.int32)
     labels = np.empty((n_samples, n), dtype=np.int64)
@@ -78,10 +80,11 @@ def constrained_forests(weights, draws, n_samples, ends, rules, problem, search,
         e = 0
         for i in range(n):
             for j in range(i + 1, n):
-                values[e] = weights[e] + scale * noise_work[-1][e]
-                noisy[i, j] = values[e]
-                noisy[j, i] = values[e]
+                noisy[i, j] = weights[e] + scale * noise_work[-1][e]
+                noisy[j, i] = noisy[i, j]
                 e += 1
+        for c in range(len(places)):
+            values[c] = weights[places[c]] + scale * noise_work[-1][places[c]]
         numbers, n_found = join(values, ends, rules[0], problem.n_clusters, cuts, work)
         if n_found > problem.n_clusters:
             numbers, _ = join(values, ends, rules[1], problem.n_clusters, cuts, work)
