@@ -26,8 +26,8 @@ _LEAST_DIVISOR = 1e-9
 # Least size of a cluster with min_cluster_size="auto", relative to the mean size.
 _AUTO_SHARE = 0.2
 # A partition of a network is returned in place of that of the lowest cut if its
-# modularity is larger by more than the first, after that of the other is multiplied by
-# the second power of the factor by which its cut is higher.
+# modularity is larger by the first, after the other modularity is multiplied by the
+# second power of the factor by which the cut is higher.
 _MORE_MODULAR = 0.01
 _CUT_POWER = 0.3
 # It is searched with one start for this many of the search for the lowest cut.
@@ -193,7 +193,7 @@ def search_modular(nodes, n_clusters, n_starts, random_state):
 def is_more_modular(nodes, n_clusters, labels, other):
     """Whether other labels (m,) of a network are better than those of the lowest cut.
 
-    They are if their modularity is larger, by more than a small power of the factor by
+    They are if their modularity is larger by more than a small power of the factor by
     which their cut is higher, and no cluster is smaller than `least_size`. The lowest
     cut often separates a few nodes from all others, or has one giant cluster.
     """
