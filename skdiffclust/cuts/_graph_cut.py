@@ -127,11 +127,11 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         graph is one of nearest neighbours that are found in X. The lowest cut of a
         given network, however, often separates a few nodes from all others, or has one
         giant cluster. The normalised cut is then compared with the partition of the
-        largest modularity without clusters below a fifth of the mean size, which is
-        returned if its modularity is larger by more than .01, and also after the .3rd
-        power of the factor by which its cut is higher. Smaller clusters of a network
-        may thus not be found; a warning gives their sizes. Sizes of connected
-        components are not limited.
+        largest modularity without clusters below a fifth of the mean size. This one is
+        returned if its modularity exceeds that of the lowest cut by more than .01,
+        after the latter is multiplied by the ratio of the two cuts to the power of .3.
+        Smaller clusters of a network may thus not be found; a warning gives their
+        sizes. Sizes of connected components are not limited.
     max_imbalance : float, default=None
         Largest difference between the size of a cluster and the mean size, relative to
         the mean: with .3, sizes are between 70 % and 130 % of it, or are the next whole
