@@ -1,6 +1,6 @@
 """ClAM against k-means, imputation, and DeepClAM.
 
-    OMP_NUM_THREADS=1 python benchmarks/bench_memories.py PART [NAME ...] [--seeds 5]
+    OMP_NUM_THREADS=1 python benchmarks/bench_memories.py PART
 
 k_means   ClAM with its defaults to ``KMeans(n_init=10)`` on twenty complete data sets
 text      by cosines, beside spherical k-means, on TF-IDF
@@ -13,12 +13,11 @@ missing   imputers on eight tables with 5, 20 and 50 % of the values hidden in t
 robust    the same tables with wrong cells (one of 10, 100 and 1e4; 10, -100 and 1e4 in
           a sample; a feature with 1 % of its values times 1000), with features that are
           missing together, and with copies
-deep      DeepClAM beside k-means on features, on PCA and on codes, DEC and IDEC, for
-          NAME or NAME:SAMPLES. One autoencoder a seed is trained for k-means on its
-          codes, DEC and IDEC, with features hidden as ours hides them; DEC (Xie,
-          Girshick, Farhadi, ICML 2016) and IDEC (Guo, Gao, Liu, Yin, IJCAI 2017, gamma
-          0.1) then take as many steps as ours, with targets renewed every epoch and
-          once in 140 steps
+deep      DeepClAM beside k-means on features, on PCA and on codes, DEC and IDEC. One
+          autoencoder a seed is trained for k-means on its codes, DEC and IDEC, with
+          features hidden as ours hides them; DEC (Xie, Girshick, Farhadi, ICML 2016)
+          and IDEC (Guo, Gao, Liu, Yin, IJCAI 2017, gamma 0.1) then take as many steps
+          as ours, with targets renewed every epoch and once in 140 steps
 
 Times are medians of alternating runs in this process, given as ratios.
 """
@@ -26,7 +25,6 @@ Times are medians of alternating runs in this process, given as ratios.
 import argparse
 import copy
 import itertools
-import sys
 import warnings
 
 import numpy as np
@@ -291,9 +289,9 @@ FRESH = {
 }
 
 
-def fresh(names):
+def fresh():
     """Yield (name, X, y) of at most 600 samples of these tables, standardised."""
-    for name in names or FRESH:
+    for name in those_here(*FRESH):
         X, y = some(*load(name), 600)
         X = X[:, :: FRESH[name]]
         yield name, standardised(X[:, X.std(axis=0) > 1e-2]), y
@@ -354,11 +352,11 @@ def impute(X, y, hidden, seed):
     return found
 
 
-def missing(names, n_seeds):
+def missing(n_seeds=3):
     """Print means of each table, of each way of hiding, and of all."""
     cases = list(itertools.product(("mcar", "mar", "mnar"), (0.05, 0.2, 0.5)))
     tables = {}
-    for name, X, y in fresh(names):
+    for name, X, y in fresh():
         runs = [
             impute(X, y, hide(X, share, kind, np.random.RandomState(seed)), seed)
             for seed in range(n_seeds)
@@ -426,14 +424,14 @@ def spoilt(X, hidden, random_state):
     yield wrong
 
 
-def robust(names, n_seeds):
+def robust(n_seeds=5):
     """Print errors of the imputers, and the largest increase by wrong cells."""
     print(
         "RMSE ours, ours that takes far values as observed, without a range, KNN, "
         "BayesianRidge: at random, together, copies; one cell of 10, 100, 1e4; three "
         "in a sample; a feature"
     )
-    for name, X, _ in fresh(names):
+    for name, X, _ in fresh():
         errors, changes = [], []
         for seed in range(n_seeds):
             random_state = np.random.RandomState(seed)
@@ -468,12 +466,14 @@ BATCH, PRETRAINING, TRAINING = 256, 800, 640
 RATE, HIDDEN = 1e-3, 0.15
 
 
+DEEP = "digits", "usps_train", "mnist_t10k", "isolet", "usps_test"
+
+
 def centred(name):
     """Return centred samples of unit mean variance, float32, and their classes."""
-    name, _, n_samples = name.partition(":")
     X, y = load(name)
-    if n_samples:
-        X, y = some(X, y, int(n_samples))
+    if name in ("usps_train", "mnist_t10k"):
+        X, y = some(X, y, 2000)
     X = X.astype(np.float32)
     X -= X.mean(axis=0)
     return X / np.sqrt(np.square(X).mean()), y
@@ -488,13 +488,9 @@ def perceptron(sizes):
 
 
 def batches(n_samples, n_steps, generator):
-    """Yield the numbers of an epoch and of the samples of a batch, for n_steps."""
-    step, epoch = 0, 0
-    while step < n_steps:
-        for batch in torch.randperm(n_samples, generator=generator).split(BATCH):
-            yield epoch, batch
-            step += 1
-        epoch += 1
+    """Yield the numbers of the samples of a batch, for n_steps in whole epochs."""
+    for _ in range(-(-n_steps // -(-n_samples // BATCH))):
+        yield from torch.randperm(n_samples, generator=generator).split(BATCH)
 
 
 def pretrain(X, seed):
@@ -504,7 +500,7 @@ def pretrain(X, seed):
     sizes = [X.shape[1], *SIZES]
     parts = perceptron(sizes), perceptron(sizes[::-1])
     adam = torch.optim.Adam(nn.ModuleList(parts).parameters(), lr=RATE)
-    for _, batch in batches(len(X), PRETRAINING, generator):
+    for batch in batches(len(X), PRETRAINING, generator):
         x = X[batch]
         shown = x * (torch.rand(x.shape, generator=generator) >= HIDDEN)
         loss = (parts[1](parts[0](shown)) - x).square().mean()
@@ -540,12 +536,10 @@ def embedded_clustering(X, parts, n_clusters, seed, *, gamma, renewal):
     if gamma is not None:
         trained += decoder.parameters()
     adam = torch.optim.Adam(trained, lr=RATE)
-    n_steps, due = TRAINING, 0
-    per_epoch = -(-len(X) // BATCH)
-    for step, (_, batch) in enumerate(batches(len(X), n_steps, generator)):
-        if step >= due:
+    renewal = renewal or -(-len(X) // BATCH)
+    for step, batch in enumerate(batches(len(X), TRAINING, generator)):
+        if step % renewal == 0:
             target = targets(encoder, X, centers)
-            due += renewal or per_epoch
         code = encoder(X[batch])
         share = shares(code, centers).clamp_min(1e-12)
         wanted = target[batch].clamp_min(1e-12)
@@ -561,46 +555,39 @@ def embedded_clustering(X, parts, n_clusters, seed, *, gamma, renewal):
 
 
 def compare_deep(X, n_clusters, seed):
-    """Return the labels of each method, and the seconds of ours and of IDEC."""
+    """Return the labels of each method."""
     k_means = KMeans(n_clusters, n_init=10, random_state=seed)
     found = {"k-means": k_means.fit_predict(X)}
     found["PCA"] = k_means.fit_predict(
         PCA(SIZES[-1], random_state=seed).fit_transform(X)
     )
     rows = torch.from_numpy(X)
-    training, parts = seconds(pretrain, rows, seed)
+    parts = pretrain(rows, seed)
     with torch.no_grad():
         found["codes"] = k_means.fit_predict(parts[0](rows).numpy())
     for (name, gamma), renewal in itertools.product(
         {"DEC": None, "IDEC": 0.1}.items(), (None, 140)
     ):
-        arguments = dict(gamma=gamma, renewal=renewal)
-        spent, found[f"{name}, {renewal or 'epoch'}"] = seconds(
-            embedded_clustering, rows, parts, n_clusters, seed, **arguments
+        found[f"{name}, {renewal or 'epoch'}"] = embedded_clustering(
+            rows, parts, n_clusters, seed, gamma=gamma, renewal=renewal
         )
-    training += spent
     ours = DeepClAM(n_clusters, random_state=seed)
-    spent, found["DeepClAM"] = seconds(ours.fit_predict, X)
-    return found, [spent, training]
+    found["DeepClAM"] = ours.fit_predict(X)
+    return found
 
 
-def deep(names, n_seeds):
+def deep(n_seeds=5):
     """Print the table of each data set."""
-    for name in names or ["digits", "usps_test", "mnist_t10k:2000"]:
+    for name in those_here(*DEEP):
         X, y = centred(name)
-        rows, times = {}, []
+        rows = {}
         for seed in range(n_seeds):
-            found, spent = compare_deep(X, len(np.unique(y)), seed)
-            print(f"{name}, seed {seed}", file=sys.stderr, flush=True)
-            times.append(spent)
-            for method, labels in found.items():
+            for method, labels in compare_deep(X, len(np.unique(y)), seed).items():
                 rows.setdefault(method, []).append(adjusted_rand_score(y, labels))
         print(f"{name}, {X.shape[0]} x {X.shape[1]}")
         for method, scores in rows.items():
             line = " ".join(f"{score:.3f}" for score in scores)
-            print(f"  {method:12s} median {np.median(scores):.3f}   {line}")
-        ours, peer = np.median(times, axis=0)
-        print(f"  seconds: DeepClAM {ours:.1f}, IDEC {peer:.1f}", flush=True)
+            print(f"  {method:12s} median {np.median(scores):.3f}   {line}", flush=True)
 
 
 PARTS = {
@@ -613,8 +600,6 @@ def main():
     """Print a part."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", choices=PARTS)
-    parser.add_argument("names", nargs="*", help="data sets")
-    parser.add_argument("--seeds", type=int, default=5)
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     torch.set_num_threads(1)
@@ -622,10 +607,7 @@ def main():
     rows = np.random.RandomState(0).randn(60, 4)
     ClAM(3, n_init=2).fit(rows)  # compiles, as the next line does
     ClAM(3, n_init=2, self_supervised=False).fit(rows)
-    if options.part in ("missing", "robust", "deep"):
-        PARTS[options.part](options.names, options.seeds)
-    else:
-        PARTS[options.part]()
+    PARTS[options.part]()
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
 """The Sparse GEMINI paper beyond the MMD rows: what takes long, resumable.
 
-    python benchmarks/reproduce_gemini.py [PART ...]
-    python benchmarks/reproduce_gemini.py tables
+    python benchmarks/reproduce_gemini.py PART ...
 
 The parts are the keys of ``PARTS`` below. Each cell of one, for example a scenario, a
 mode and a model with a seed, is appended to ``reproduce_gemini.jsonl`` in the current
-folder, and what is there is not run again. ``tables`` prints means and deviations.
+folder, and what is there is not run again. Means and deviations over the seeds follow.
 The MMD rows of Table 4 are in ``tests/papers/test_gemini.py``.
 """
 
@@ -99,9 +98,6 @@ def chosen_from(path, first):
 def run_published(objective, scenario, mode, model, seed):
     """Return a run of Table 2 or 8 with the published settings."""
     X, y, informative = problem(scenario, seed)
-    if (scenario, objective) == ("D2", "wasserstein"):
-        # A batch of the published settings: exact transport of all would take hours.
-        X, y = X[:200], y[:200]
     params = {"objective": objective, "mode": mode, "model": model}
     sparse = FromRandomWeights(
         y.max() + 1, random_state=seed, **params, **published(scenario)
@@ -269,7 +265,7 @@ PARTS = {
         run_published,
         [
             *cases(10, ("mmd",), SCENARIOS, MODES, MODELS),
-            *cases(5, ("wasserstein",), SCENARIOS, MODES, MODELS),
+            *cases(5, ("wasserstein",), SCENARIOS[:5], MODES, MODELS),
         ],
     ),
     "real": (
@@ -282,40 +278,38 @@ PARTS = {
 
 
 def run(part):
-    """Run the cells of a part that are not in the file."""
+    """Run the cells of a part that are not in the file; print them and their means."""
     function, cells = PARTS[part]
+    groups = {}
     for case in cells:
         with warnings.catch_warnings():
             # Scenarios of few rows do not always use all clusters.
             warnings.simplefilter("ignore", ConvergenceWarning)
             found = RESULTS.once([part, case], function, *case)
-        shown = {k: v for k, v in found.items() if not isinstance(v, list)}
-        print(part, *case, shown, flush=True)
-
-
-def tables():
-    """Print means and deviations over seeds, and how often a feature is selected."""
-    groups = {}
-    for (part, (*case, _)), found in RESULTS.items():
-        groups.setdefault((part, *case), []).append(found)
+        groups.setdefault(case[:-1], []).append(found)
+        print(part, *case, found, flush=True)
     for case, runs in groups.items():
-        print(*case, f"({len(runs)} runs)", end=": ")
-        for name, value in runs[0].items():
-            if not isinstance(value, list):
-                values = [one[name] for one in runs]
-                print(f"{name} {np.mean(values):.2f} ({np.std(values):.2f})", end="; ")
-        print()
-        if "support" in runs[0]:
-            chosen = np.concatenate([one["support"] for one in runs])
-            features, counts = np.unique(chosen.astype(int), return_counts=True)
-            order = np.argsort(-counts, kind="stable")
-            shares = [f"{features[i]}: {counts[i] / len(runs):.0%}" for i in order]
-            print("    selected:", ", ".join(shares))
+        print_means(case, runs)
+
+
+def print_means(case, runs):
+    """Print means and deviations over seeds, and how often a feature is selected."""
+    print(*case, f"({len(runs)} runs)", end=": ")
+    for name, value in runs[0].items():
+        if not isinstance(value, list):
+            values = [one[name] for one in runs]
+            print(f"{name} {np.mean(values):.2f} ({np.std(values):.2f})", end="; ")
+    print()
+    if "support" in runs[0]:
+        features, counts = np.unique(
+            np.concatenate([one["support"] for one in runs]).astype(int),
+            return_counts=True,
+        )
+        order = np.argsort(-counts, kind="stable")
+        shares = [f"{features[i]}: {counts[i] / len(runs):.0%}" for i in order]
+        print("    selected:", ", ".join(shares))
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or PARTS:
-        if name == "tables":
-            tables()
-        else:
-            run(name)
+    for part in sys.argv[1:]:
+        run(part)

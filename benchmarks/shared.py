@@ -212,7 +212,3 @@ class Results:
                 file.write(json.dumps(line) + "\n")
             self.found[name] = json.loads(json.dumps(line))
         return self.found[name]["result"]
-
-    def items(self):
-        """Return pairs of a key, a list, and its result."""
-        return [(line["key"], line["result"]) for line in self.found.values()]

@@ -1,9 +1,6 @@
 """Do GEMINI's estimators see structure where it is, count it, and mean their numbers?
 
-    python benchmarks/structure_gemini.py structure [--sets 100] [--seed 39000]
-    python benchmarks/structure_gemini.py numbers [--sets 6] [--seed 39000]
-    python benchmarks/structure_gemini.py probabilities [--sets 200] [--seed 39000]
-    python benchmarks/structure_gemini.py features [--sets 20] [--seed 39000]
+    python benchmarks/structure_gemini.py PART [--sets N]
 
 structure  how often noise is called structure, and structure noise. Sets without
     clusters: independent normal features, AR(.6) features, blocks of five features with
@@ -22,24 +19,38 @@ probabilities  expected calibration error in ten bins of the probability of the 
     and the error that probabilities have if they are exact, since samples are finite.
 features  the mean number of irrelevant features that SparseGEMINICV calls stable, and
     of those that `false_selections_` allows.
+selection  the error rate (the share of features on the wrong side), precision and
+    recall of the features selected on sets with three clusters of 50 samples. Sparse
+    k-means (Witten and Tibshirani, JASA 2010) chooses its bound by the gap to sets with
+    permuted columns, as its authors do. Importances in a random forest that learns the
+    labels of k-means, and Laplacian scores (He, Cai and Niyogi, NIPS 2005) only rank
+    features, so that they are told how many are informative; so is sparse k-means in
+    its second row. "Fitted again" leaves out the features selected, and fits again, as
+    long as there is a warning that they have no structure; not with more features than
+    samples.
 
 All rules were fixed on sets of seeds below 10 000.
 """
 
 import argparse
+import itertools
 import warnings
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
+from scipy.optimize import brentq, linear_sum_assignment
 from scipy.stats import beta
-from shared import largest_silhouette, load, some, standardised, those_here
+from shared import largest_silhouette, load, some, standardised, those_here, warns_of
+from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs, make_moons
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.mixture import GaussianMixture
+from sklearn.neighbors import kneighbors_graph
 
 from skdiffclust import GEMINI, SparseGEMINI, SparseGEMINICV
 from skdiffclust._n_clusters import count_clusters
 from skdiffclust.gemini._stability import structure_of
 
+SEED = 39_000  # of the first set, where a part has no other
 SHAPES = [(100, 30), (60, 10), (200, 20), (80, 120)]
 SIZES = {"balanced": None, "105:15": [105, 15], "80:30:12": [80, 30, 12]}
 # Images keep the unit of their pixels.
@@ -205,23 +216,23 @@ def rate(wrong):
     return f"{k} of {n}, upper 95 % limit {limit:.3f}"
 
 
-def judged_as(kinds, wrong, n_sets, seed):
+def judged_as(kinds, wrong, n_sets):
     """Return for each kind of sets whether each one is judged wrongly."""
     table = {}
     for i in range(n_sets):
-        rng = np.random.RandomState(seed + i)
+        rng = np.random.RandomState(SEED + i)
         kind = list(kinds)[i % len(kinds)]
         X = kinds[kind](rng, rng.choice([100, 200, 500]), rng.choice([10, 20, 40]))
         table.setdefault(kind, []).append(structure_of(X, rng).is_clear == wrong)
     return table
 
 
-def structure(n_sets, seed, distance=6.0):
+def structure(n_sets=100, distance=6.0):
     """Print how often there is a wrong answer to whether there is structure."""
     missed = {}
     invented = {}
     for i in range(n_sets):
-        rng = np.random.RandomState(seed + i)
+        rng = np.random.RandomState(SEED + i)
         kind = list(KINDS)[i % len(KINDS)]
         X = KINDS[kind](rng, *SHAPES[rng.randint(4)])
         invented.setdefault(kind, []).append(structure_of(X, rng).is_clear)
@@ -233,15 +244,13 @@ def structure(n_sets, seed, distance=6.0):
     tables = {
         "noise called structure": invented,
         f"structure at {distance} deviations called noise": missed,
-        "structure beside heavy tails called noise": judged_as(
-            TAILS, False, n_sets, seed
-        ),
-        "few values, noise called structure": judged_as(FEW_VALUES, True, n_sets, seed),
+        "structure beside heavy tails called noise": judged_as(TAILS, False, n_sets),
+        "few values, noise called structure": judged_as(FEW_VALUES, True, n_sets),
         "few values, agreeing columns called structure": judged_as(
-            AGREEING, True, n_sets, seed
+            AGREEING, True, n_sets
         ),
-        "few values, structure called noise": judged_as(CLASSES, False, n_sets, seed),
-        "few values, weak structure called noise": judged_as(WEAK, False, n_sets, seed),
+        "few values, structure called noise": judged_as(CLASSES, False, n_sets),
+        "few values, weak structure called noise": judged_as(WEAK, False, n_sets),
     }
     for title, table in tables.items():
         print(f"{title}: {rate(np.concatenate(list(table.values())))}")
@@ -297,26 +306,22 @@ def by_bic(X):
 
 
 def real_tables():
-    """Yield (name, samples, number of classes) of real tables."""
+    """Yield samples and the number of classes of real tables."""
     for name in those_here(*REAL, *IMAGES):
         X, y = some(*load(name), 1500)
-        yield name, X if name in IMAGES else standardised(X), len(np.unique(y))
+        yield X if name in IMAGES else standardised(X), len(np.unique(y))
 
 
-def numbers(n_sets, seed):
+def numbers(n_sets=3, first_seed=39_100):
     """Print how often each rule is right, and ours wrong without a warning."""
     print("samples: ours right, BIC, silhouette; ours warned of, wrong in silence")
     for name, draw in COUNTED.items():
         table = []
-        for i in range(n_sets):
-            X, truth = draw(np.random.RandomState(seed + i))
-            table.append(judged(X, truth, seed + i))
+        for seed in range(first_seed, first_seed + n_sets):
+            X, truth = draw(np.random.RandomState(seed))
+            table.append(judged(X, truth, seed))
         print(f"    {name}, of {n_sets}: {summary(table)}", flush=True)
-    table = []
-    for name, X, truth in real_tables():
-        table.append(judged(X, truth, seed))
-        found, *others = table[-1][:3]
-        print(f"    {name}: {truth}; {found}, {others}", flush=True)
+    table = [judged(X, truth, first_seed) for X, truth in real_tables()]
     print(f"    real tables, of {len(table)}: {summary(table)}")
 
 
@@ -380,12 +385,12 @@ def of_exact_ones(rng, assignments):
     return calibration_error(assignments, y)[0]
 
 
-def probabilities(n_sets, seed):
+def probabilities(n_sets=200):
     """Print calibration errors on the training samples and on new ones."""
     for name, noise in NOISE.items():
         rows = []
         for i in range(n_sets):
-            rng = np.random.RandomState(seed + i)
+            rng = np.random.RandomState(SEED + i)
             X, y = overlapping(rng, noise)
             new = rng.rand(len(X)) < 0.3
             model = GEMINI(y.max() + 1, random_state=i).fit(X[~new])
@@ -407,11 +412,11 @@ def probabilities(n_sets, seed):
             )
 
 
-def features(n_sets, seed):
+def features(n_sets=10):
     """Print irrelevant stable features, and how many are allowed."""
     wrong, allowed = [], []
     for i in range(n_sets):
-        rng = np.random.RandomState(seed + i)
+        rng = np.random.RandomState(SEED + i)
         X = rng.normal(size=(90, 20))
         X[:, :3] = rng.normal(size=(90, 3)) + 4 * np.repeat(np.eye(3), 30, axis=0)
         model = SparseGEMINICV(
@@ -426,16 +431,219 @@ def features(n_sets, seed):
     )
 
 
+# Features that are selected.
+
+K = 3
+SIZE = 50  # samples of a cluster
+
+
+def with_clusters(rng, n_informative, gap):
+    """Return the centres of the samples (n, d), which are at least `gap` apart."""
+    centers, least = spread_centers(rng, K, n_informative, 0.5)
+    return np.repeat(centers * gap / least, SIZE, axis=0)
+
+
+def correlated(rng):
+    """Return samples whose informative features are correlated within clusters."""
+    X = rng.normal(size=(K * SIZE, 25))
+    X[:, :5] = np.sqrt(0.5) * (X[:, :5] + rng.normal(size=(len(X), 1)))
+    X[:, :5] += with_clusters(rng, 5, 4.0)
+    return X, 5
+
+
+def copies(rng):
+    """Return samples with two informative features and three noisy copies of each."""
+    X = rng.normal(size=(K * SIZE, 28))
+    X[:, :2] += with_clusters(rng, 2, 4.0)
+    X[:, 2:8] = np.repeat(X[:, :2], 3, axis=1) + 0.5 * X[:, 2:8]
+    return X, 8
+
+
+def heavy_tails(rng):
+    """Return samples whose features all have tails of t with 3 degrees of freedom."""
+    X = rng.standard_t(3, size=(K * SIZE, 25)) / np.sqrt(3)
+    X[:, :5] += with_clusters(rng, 5, 4.0)
+    return X, 5
+
+
+def beside_blocks(rng):
+    """Return samples whose irrelevant features are correlated in fives."""
+    X = np.hstack([rng.normal(size=(K * SIZE, 5)), blocks(rng, K * SIZE, 20)])
+    X[:, :5] += with_clusters(rng, 5, 4.0)
+    return X, 5
+
+
+def wide(rng):
+    """Return samples with more features than samples, 50 of which are informative."""
+    X = rng.normal(size=(K * SIZE, 2000))
+    X[:, :50] += with_clusters(rng, 50, 15.0)
+    return X, 50
+
+
+SELECTED = {
+    "correlated informative features": correlated,
+    "noisy copies": copies,
+    "heavy tails": heavy_tails,
+    "blocks of noise": beside_blocks,
+    "2000 features": wide,
+}
+
+
+def bounded(gains, bound):
+    """Return weights of length one that maximise their sum with gains (d,) >= 0.
+
+    The sum of the weights is at most `bound`: a soft threshold of the gains.
+    """
+
+    def weights(threshold):
+        left = np.maximum(gains - threshold, 0)
+        return left / np.linalg.norm(left)
+
+    if weights(0.0).sum() <= bound:
+        return weights(0.0)
+    most = np.sort(gains)[-2] if bound > 1 else gains.max()
+    most = gains.max() - 1e-9 * (gains.max() - most)
+    return weights(brentq(lambda t: weights(t).sum() - bound, 0.0, most))
+
+
+def sparse_k_means(X, bound):
+    """Return the weights (d,) of features and the objective of sparse k-means."""
+    weights = np.full(X.shape[1], X.shape[1] ** -0.5)
+    total = np.square(X - X.mean(axis=0)).sum(axis=0)
+    for _ in range(10):
+        kept = weights > 0
+        model = KMeans(K, n_init=5, random_state=0)
+        labels = model.fit_predict(X[:, kept] * np.sqrt(weights[kept]))
+        within = sum(len(G) * G.var(axis=0) for G in (X[labels == k] for k in range(K)))
+        before, weights = weights, bounded(total - within, bound)
+        if np.abs(weights - before).sum() < 1e-4 * before.sum():
+            break
+    return weights, weights @ (total - within)
+
+
+def by_sparse_k_means(X, n_informative, rng, n_permuted=5):
+    """Return two masks of features: the bound is chosen by the gap, or the number is.
+
+    Of the gap, the smallest bound within a standard deviation of the largest.
+    """
+    permuted = [rng.permuted(X, axis=0) for _ in range(n_permuted)]
+    bounds = np.geomspace(1.2, 0.9 * np.sqrt(X.shape[1]), 10)
+    own = [sparse_k_means(X, bound) for bound in bounds]
+    others = [[sparse_k_means(one, bound)[1] for one in permuted] for bound in bounds]
+    gaps = np.log([value for _, value in own]) - np.log(others).mean(axis=1)
+    best = np.argmax(gaps)
+    is_near = gaps >= gaps[best] - np.log(others[best]).std(ddof=1)
+    weights = np.array([weights for weights, _ in own])
+    enough = np.argmax(np.count_nonzero(weights, axis=1) >= n_informative)
+    return weights[np.argmax(is_near)] > 0, first(weights[enough], n_informative)
+
+
+def first(scores, n_selected):
+    """Return a mask (d,) of the features with the largest scores."""
+    mask = np.zeros(len(scores), dtype=bool)
+    mask[np.argsort(-scores)[:n_selected]] = True
+    return mask
+
+
+def by_forest(X, n_informative, _):
+    """Return the most important features in a forest that learns k-means' labels."""
+    labels = KMeans(K, n_init=10, random_state=0).fit_predict(X)
+    forest = RandomForestClassifier(200, random_state=0).fit(X, labels)
+    return first(forest.feature_importances_, n_informative)
+
+
+def by_laplacian(X, n_informative, _, n_neighbors=5):
+    """Return the features with the smallest Laplacian scores."""
+    graph = kneighbors_graph(X, n_neighbors, mode="distance")
+    graph.data = np.exp(-np.square(graph.data) / np.mean(np.square(graph.data)))
+    graph = graph.maximum(graph.T)
+    degrees = np.asarray(graph.sum(axis=1)).ravel()
+    centred = X - degrees @ X / degrees.sum()
+    smooth = np.einsum("ij,ij->j", centred, graph @ centred)
+    return first(smooth / (degrees @ np.square(centred)), n_informative)
+
+
+def by_path(X, *_):
+    """Return the features of the step that a path chooses."""
+    sparse = SparseGEMINI(K, random_state=0)
+    sparse.path(X)
+    return sparse.get_support()
+
+
+def by_stability(X, *_):
+    """Return the features of SparseGEMINICV."""
+    return SparseGEMINICV(n_clusters=K, random_state=0).fit(X).get_support()
+
+
+def by_repeated(X, *_):
+    """Return those of SparseGEMINICV without features that have no structure.
+
+    While it warns, the features that it selects are left out, and it is fitted again.
+    """
+    left = np.arange(X.shape[1])
+    while True:
+        model = SparseGEMINICV(n_clusters=K, random_state=0)
+        has_none = warns_of(model, X[:, left], "no more structure")
+        found = left[model.get_support()]
+        if not has_none or len(left) - len(found) < 2:
+            return np.isin(np.arange(X.shape[1]), found)
+        left = np.setdiff1d(left, found)
+
+
+METHODS = {
+    "SparseGEMINI, path": by_path,
+    "SparseGEMINICV": by_stability,
+    "SparseGEMINICV, fitted again": by_repeated,
+    "sparse k-means; sparse k-means, told the number": by_sparse_k_means,
+    "forest of k-means, told the number": by_forest,
+    "Laplacian scores, told the number": by_laplacian,
+}
+
+
+def rates(support, n_informative):
+    """Return the error rate, precision and recall of features that are selected."""
+    right = support[:n_informative].sum()
+    wrong = support[n_informative:].sum()
+    errors = n_informative - right + wrong
+    return errors / len(support), right / max(right + wrong, 1), right / n_informative
+
+
+def selection(n_sets=5):
+    """Print the mean rates of each method on each kind of sets."""
+    for (kind, draw), (name, select) in itertools.product(
+        SELECTED.items(), METHODS.items()
+    ):
+        if draw is wide and select is by_repeated:
+            continue
+        found = []
+        for seed in range(SEED, SEED + n_sets):
+            X, n_informative = draw(np.random.RandomState(seed))
+            masks = select(standardised(X), n_informative, np.random.default_rng(seed))
+            found.append([rates(m, n_informative) for m in np.atleast_2d(masks)])
+        titles = name.split("; ")
+        for title, figures in zip(titles, np.mean(found, axis=0), strict=True):
+            print(
+                "{}, {}: error rate {:.2f}, precision {:.2f}, recall {:.2f}".format(
+                    kind, title, *figures
+                ),
+                flush=True,
+            )
+
+
+PARTS = {
+    part.__name__: part
+    for part in (structure, numbers, probabilities, features, selection)
+}
+
+
 def main():
-    """Print what is asked for."""
+    """Print a part."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    sizes = {"structure": 100, "numbers": 6, "probabilities": 200, "features": 20}
-    parser.add_argument("part", choices=sizes)
-    parser.add_argument("--sets", type=int)
-    parser.add_argument("--seed", type=int, default=39_000)
+    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("--sets", type=int, help="fewer or more than on the page")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    globals()[options.part](options.sets or sizes[options.part], options.seed)
+    PARTS[options.part](**{"n_sets": options.sets} if options.sets else {})
 
 
 if __name__ == "__main__":
