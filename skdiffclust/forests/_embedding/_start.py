@@ -15,8 +15,8 @@ from skdiffclust._affinity import extremes
 from skdiffclust._encoder import Encoder
 from skdiffclust._neighbors import neighbors_graph
 
-# Up to this number of features, the covariance is decomposed; with more, a truncated
-# singular value decomposition needs only products with X.
+# Up to this number of features, the covariance is decomposed; with more, the samples if
+# they are few, or a truncated singular value decomposition needs only products with X.
 _MOST_FEATURES = 2048
 _BLOCK_SAMPLES = 1024
 # Step size of Adam, relative to the root mean square of the weights of the first layer.
@@ -263,13 +263,13 @@ def _has_alike_neighbor(points, labels):
 def principal_axes(X, n_directions):
     """Return the Axes of X (n, d), the first `n_directions` of them.
 
-    Dense or sparse X, float64 results. O(n d²), or O(n d n_directions) from 2049
-    features on.
+    Dense or sparse X, float64 results. O(n d²), or from 2049 features on
+    O(n d n_directions).
     """
     (n, d) = X.shape
     unit = float(np.abs(extremes(X)).max()) or 1.0
     mean = sum(rows.sum(axis=0) for rows in _blocks(X, unit)) / n
-    if d <= _MOST_FEATURES or n_directions == min(n, d):
+    if d <= _MOST_FEATURES or n_directions == d:
         covariance = np.zeros((d, d))
         for rows in _blocks(X, unit):
             rows -= mean
@@ -277,6 +277,10 @@ def principal_axes(X, n_directions):
         values, vectors = np.linalg.eigh(covariance)
         values = values[::-1][:n_directions]
         directions = vectors[:, ::-1][:, :n_directions]
+    elif n <= 2 * n_directions:
+        roots, vectors = np.linalg.svd(_dense(X, unit) - mean, full_matrices=False)[1:]
+        values = roots[:n_directions] ** 2
+        directions = vectors[:n_directions].T
     else:
         centred = LinearOperator(
             (n, d),
