@@ -1,8 +1,6 @@
 """Clusterers side by side: the first page, 45 sets, and growing samples.
 
-    OMP_NUM_THREADS=1 python benchmarks/bench_all.py first_page [--seeds N]
-    OMP_NUM_THREADS=1 python benchmarks/bench_all.py defaults [--seeds N]
-    OMP_NUM_THREADS=1 python benchmarks/bench_all.py methods [--sizes 1000 10000]
+    OMP_NUM_THREADS=1 python benchmarks/bench_all.py PART
 
 first_page  five data sets that come with Python and scikit-learn, k-means and HDBSCAN;
             the output of UMAP needs umap-learn.
@@ -24,12 +22,10 @@ For "defaults" the sets are generators of scikit-learn and of `skdiffclust.datas
 tables in scikit-learn's wheel, and those of data_sets.py, of at most 2000 samples drawn
 by seed 0. Features with units of their own are standardised. Results go to
 ``bench_all.jsonl`` after each fit, and a second run computes only what is not in it.
-Methods without randomness run once, the others for each seed.
 """
 
 import argparse
 import os
-import sys
 import warnings
 from functools import partial
 from importlib import import_module
@@ -254,7 +250,6 @@ METHODS = {
     | {"k-means": by_silhouette, "HDBSCAN": hdbscan},
 }
 PEERS = [name for name in METHODS["true"] if name not in OURS]
-NEVER_DRAW = "SpanningForestClustering", "Ward", "HDBSCAN", "Genie", "Lumbermark"
 
 
 def measure(labels_of, X, y, seed):
@@ -275,55 +270,49 @@ def measure(labels_of, X, y, seed):
     }
 
 
-def defaults(n_seeds):
+def defaults(seed=0):
     """Compute what is not in the file, and print the tables of the documentation."""
     results = Results(Path("bench_all.jsonl"))
     sets = data_sets()
     small, _ = datasets.make_blobs(120, centers=3, random_state=0)
-    found = {}  # means over the seeds
-    silent = []
-    for kind, methods in METHODS.items():
-        for method, labels_of in methods.items():
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                labels_of(small, 3, 0)  # compiles
-            for name, X, y in sets:
-                runs = [
-                    results.once(
-                        [name, method, kind, seed], measure, labels_of, X, y, seed
-                    )
-                    for seed in range(1 if method in NEVER_DRAW else n_seeds)
-                ]
-                found[kind, method, name] = {
-                    field: np.mean([run[field] for run in runs]) for field in runs[0]
-                }
-                if kind == "true" and method in OURS:
-                    silent += [
-                        (method, name)
-                        for run in runs
-                        if run["is_collapsed"] and not run["warned"]
-                    ]
-            print(method, kind, "is done", file=sys.stderr, flush=True)
+    found = {}
     print(f"Means over {len(sets)} sets; right: their number of classes was found")
     print("number, method, ARI, AMI, s, right")
     for kind, methods in METHODS.items():
-        for method in methods:
-            rows = [found[kind, method, name] for name, *_ in sets]
-            ari, ami, spent = (
-                np.mean([row[field] for row in rows]) for field in ("ari", "ami", "s")
+        for method, labels_of in methods.items():
+            labels_of(small, 3, 0)  # compiles
+            runs = {
+                name: results.once(
+                    [name, method, kind, seed], measure, labels_of, X, y, seed
+                )
+                for name, X, y in sets
+            }
+            found[kind, method] = runs
+            ari, ami, spent, right = (
+                np.mean([run[field] for run in runs.values()])
+                for field in ("ari", "ami", "s", "is_right")
             )
-            right = sum(row["is_right"] for row in rows)
-            print(f"{kind}, {method}, {ari:.3f}, {ami:.3f}, {spent:.2f}, {right:.0f}")
+            print(
+                f"{kind}, {method}, {ari:.3f}, {ami:.3f}, {spent:.2f}, "
+                f"{right * len(sets):.0f}",
+                flush=True,
+            )
     print("\nARI of each set, true number of clusters; best of the other methods")
     print("set, n, k", *OURS, "k-means", "best other", sep=", ")
     for name, X, y in sets:
         scores = {
-            method: found["true", method, name]["ari"] for method in METHODS["true"]
+            method: found["true", method][name]["ari"] for method in METHODS["true"]
         }
         best = max(PEERS, key=scores.get)
         shown = [f"{scores[method]:.2f}" for method in (*OURS, "k-means")]
         shown.append(f"{scores[best]:.2f} ({best})")
         print(f'   "{name}"', len(X), len(np.unique(y[y >= 0])), *shown, sep=", ")
+    silent = [
+        (method, name)
+        for method in OURS
+        for name, run in found["true", method].items()
+        if run["is_collapsed"] and not run["warned"]
+    ]
     print("fits of ours with a cluster below 1 % of n/k and no warning:", silent)
 
 
@@ -353,7 +342,7 @@ def first_page_rows(seed):
     yield "docstrings of Python, TF-IDF", X, y, clam, X
 
 
-def first_page(n_seeds):
+def first_page(n_seeds=5):
     """Print the table of the first page, medians over seeds.
 
     k-means and our methods have the true number of clusters, but on the output of UMAP,
@@ -380,39 +369,32 @@ def first_page(n_seeds):
         print(f'   "{name}", {k_means:.2f}, {hdbscan:.2f}, "{best:.2f} ({ours})"')
 
 
-def blobs_fitted(labels_of, n_samples):
-    """Return processor seconds of a fit to blobs, and its adjusted Rand index."""
-    X, y = datasets.make_blobs(
-        n_samples, n_features=10, centers=5, cluster_std=2.0, random_state=0
-    )
-    spent, labels = seconds(labels_of, X, 5, 0)
-    return spent, adjusted_rand_score(y, labels)
-
-
-def methods(sizes):
+def methods(sizes=(1000, 10_000, 100_000)):
     """Print a line for each of our methods, and ten starts of k-means, and size."""
     print(versions("scikit-learn", "numpy"))
     timed = {"KMeans(n_init=10)": of_k(KMeans, n_init=10)}
     timed |= {name: of_k(cls) for name, cls in OURS.items()}
     for name, labels_of in timed.items():
         for n in sizes:
-            blobs_fitted(labels_of, n)  # loads the kernels for this size
-            spent, ari = blobs_fitted(labels_of, n)
+            X, y = datasets.make_blobs(
+                n, n_features=10, centers=5, cluster_std=2.0, random_state=0
+            )
+            labels_of(X, 5, 0)  # loads the kernels for this size
+            spent, labels = seconds(labels_of, X, 5, 0)
+            ari = adjusted_rand_score(y, labels)
             print(f"{name:26s} n = {n:7d}: {spent:8.2f} s, ARI {ari:.3f}", flush=True)
 
 
+PARTS = {part.__name__: part for part in (first_page, defaults, methods)}
+
+
 def main():
-    """Print what is asked for."""
+    """Print a part."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=["first_page", "defaults", "methods"])
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--sizes", nargs="+", type=int, default=[1000, 10_000])
+    parser.add_argument("part", choices=PARTS)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    if options.part == "methods":
-        methods(options.sizes)
-    else:
-        {"first_page": first_page, "defaults": defaults}[options.part](options.seeds)
+    PARTS[options.part]()
 
 
 if __name__ == "__main__":

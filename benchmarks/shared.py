@@ -153,17 +153,11 @@ def versions(*names):
     return ", ".join(said)
 
 
-def largest_silhouette(X, numbers, n_init, seed=0, n_judged=None):
-    """Return the labels (n,) of k-means of the number with the largest silhouette.
-
-    With `n_judged`, the silhouette is that of this many samples.
-    """
+def largest_silhouette(X, numbers, n_init, seed=0):
+    """Return the labels (n,) of k-means of the number with the largest silhouette."""
     models = [KMeans(k, n_init=n_init, random_state=seed) for k in numbers]
     labels = [model.fit_predict(X) for model in models]
-    judged = np.arange(len(X))
-    if n_judged is not None:
-        judged = np.random.RandomState(0).permutation(len(X))[:n_judged]
-    return max(labels, key=lambda one: silhouette_score(X[judged], one[judged]))
+    return max(labels, key=lambda one: silhouette_score(X, one))
 
 
 def agreements(labelings):
