@@ -31,7 +31,7 @@ _AUTO_SHARE = 0.2
 _MORE_MODULAR = 0.01
 _CUT_POWER = 0.3
 # It is searched with one start for this many of the search for the lowest cut.
-_STARTS_OF_CUTS = 4
+_STARTS_OF_CUTS = 2
 
 
 class Nodes(NamedTuple):
