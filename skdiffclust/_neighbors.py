@@ -22,7 +22,7 @@ from skdiffclust._affinity import (
     symmetrised,
     unit_rows,
 )
-from skdiffclust._duplicates import first_duplicates
+from skdiffclust._duplicates import equal_rows, first_duplicates
 from skdiffclust._validation import canonical_rows
 
 _TREE_MAX_FEATURES = 10
@@ -270,15 +270,12 @@ def _metric_nearest(T, X, k, metric, params):
     distances = np.empty((len(X), k))
     # Rounding of a metric may give equal rows a positive distance: it is 0 by
     # definition.
-    number = {row.tobytes(): i for i, row in enumerate(T + 0.0)}
-    T_numbers = np.array([number[row.tobytes()] for row in T + 0.0])
+    T_groups, X_groups = np.split(equal_rows(np.concatenate([T, X])), [len(T)])
     step = max(1, MATRIX_BLOCK_ENTRIES // len(T))
     for start in range(0, len(X), step):
-        block = X[start : start + step]
-        values = block_distances(block, T, metric, params)
-        numbers = np.array([number.get(row.tobytes(), -1) for row in block + 0.0])
-        values[numbers[:, None] == T_numbers] = 0.0
         done = slice(start, start + step)
+        values = block_distances(X[done], T, metric, params)
+        values[X_groups[done, None] == T_groups] = 0.0
         columns[done], distances[done] = _smallest(values, k)
     return columns, distances
 
