@@ -6,6 +6,10 @@ residuals of the seen entries, the sample minus its recall, correct the hidden o
 linear regression of residuals on each other. Without attraction this is the conditional
 mean of a normal distribution; without the correction it is a kernel regression on the
 seen features.
+
+Covariances are lists of blocks (features (b,) or all, matrix (b, b)). Of up to 1000
+features there is one block; of more there are several, of features that are correlated,
+and residuals of different blocks do not depend on each other.
 """
 
 from dataclasses import dataclass
@@ -14,11 +18,14 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import bdtrc
+from sklearn.utils.extmath import randomized_svd
 
 from skdiffclust._products import product_by_sample
 from skdiffclust._threads import small_products
 from skdiffclust.memories._scaling import blocks
 
+# Number of features above which they are divided into blocks of at most half as many.
+_MOST_TOGETHER = 1000
 _EM_STEPS = 20
 _EM_WORK = 2e10  # approximate number of operations of the fit of a normal distribution
 _EM_TOLERANCE = 3e-3  # root mean square change of entries, standardised
@@ -51,8 +58,8 @@ class Completer:
     bounds: np.ndarray  # (2, d) of completed values
     memories: np.ndarray  # (m, d) completed, standardised
     center: np.ndarray  # (d,) mean of samples, recall without attraction, standardised
-    inverse: np.ndarray  # (d, d) inverse covariance of standardised samples
-    precision: np.ndarray  # (d, d) inverse covariance of the residuals of the recall
+    inverse: list  # of blocks, the inverse covariance of standardised samples
+    precision: list  # of blocks, the inverse covariance of the residuals of the recall
     choice: "Choice"
 
     def complete(self, X):
@@ -173,8 +180,7 @@ def wrong_values(X, Z, near, center, precision):
 
     They are far, and a regression on the other values of their sample, but for other
     wrong ones, does not explain half of their distance from the center. Where all
-    values of a sample are far, it is an unusual sample, and none is wrong. Z (n, d) are
-    the standardised samples; `center` (d,) and `precision` (d, d) belong to them.
+    values of a sample XX
     """
     is_far = (X < near[0]) | (X > near[1])
     seen = ~np.isnan(X)
@@ -190,7 +196,7 @@ def wrong_values(X, Z, near, center, precision):
         others = seen[rows] & ~wrong[rows]
         others[itself] = False
         rest = np.where(others, Z[rows] - center, 0.0)
-        unexplained = far - _carry_on(rest, others, precision)[0][itself]
+        unexplained = far - _carry_on(rest, others, precision)[itself]
         is_wrong = np.abs(unexplained) > (1.0 - _EXPLAINED) * np.abs(far)
         wrong[rows[is_wrong], columns[is_wrong]] = True
     return wrong
@@ -228,8 +234,8 @@ def fit_completer(
             # Whether they are wrong is decided without them.
             mean, scale, Z, seen = _standardised(np.where(is_far, np.nan, X), kept)
             _, center, covariance = _fit_normal(Z, seen, min(RIDGES))
-            precision = np.linalg.inv(covariance)
-            wrong = wrong_values(X, (X - mean) / scale, near, center, precision)
+            inverse = _inverse(covariance)
+            wrong = wrong_values(X, (X - mean) / scale, near, center, inverse)
             shown = np.where(wrong, np.nan, X)
         mean, scale, Z, seen = _standardised(shown, kept)
         fits = []
@@ -246,7 +252,7 @@ def fit_completer(
         if choice.inverse_temperature:
             # Memories are completed by the others, as new samples will be.
             memories = _complete(Z, seen, recalled, precision, choice)
-        inverse = np.linalg.inv(covariance)
+        inverse = _inverse(covariance)
     return Completer(
         mean=mean,
         scale=scale,
@@ -337,12 +343,21 @@ def _choose(Z, seen, choices, seed):
 
 
 def _precision(normal, recalled, choice, rows):
-    """Return the inverse covariance (d, d) of the residuals of samples by number."""
+    """Return the inverse covariance of the residuals of samples by number."""
     filled, _, covariance = normal
     if choice.inverse_temperature:
         rest = filled[rows] - recalled
-        covariance = _shrunk(rest.T @ rest / len(rest), len(rest), choice.ridge)
-    return np.linalg.inv(covariance)
+        parts = [(columns, rest[:, columns]) for columns, _ in covariance]
+        covariance = [
+            (columns, _shrunk(part.T @ part / len(rest), len(rest), choice.ridge))
+            for columns, part in parts
+        ]
+    return _inverse(covariance)
+
+
+def _inverse(covariance):
+    """Return the inverse of the blocks of a covariance."""
+    return [(columns, np.linalg.inv(matrix)) for columns, matrix in covariance]
 
 
 def _complete(Z, seen, recalled, precision, choice):
@@ -350,7 +365,7 @@ def _complete(Z, seen, recalled, precision, choice):
     completed = recalled
     if choice.is_corrected:
         rest = np.where(seen, Z - recalled, 0.0)
-        completed = recalled + _carry_on(rest, seen, precision)[0]
+        completed = recalled + _carry_on(rest, seen, precision)
     return np.where(seen, Z, completed)
 
 
@@ -384,12 +399,25 @@ def _recall(Z, seen, memories, center, beta, itself=None):
     return recalled
 
 
-def _carry_on(rest, seen, precision, with_spread=False):
+def _carry_on(rest, seen, precision):
     """Return hidden entries (n, d) given the seen ones, which are zero in the result.
 
-    Both are of mean zero with an inverse covariance (d, d); `rest` is zero where
-    hidden. Also returns the sum (d, d) of the covariances of hidden entries, if
-    requested. Samples with as many hidden entries are solved for together.
+    Both are of mean zero, `precision` are the blocks of their inverse covariance, and
+    `rest` is zero where hidden.
+    """
+    carried = np.empty(rest.shape)
+    for columns, matrix in precision:
+        carried[:, columns] = _carry_on_block(
+            rest[:, columns], seen[:, columns], matrix
+        )[0]
+    return carried
+
+
+def _carry_on_block(rest, seen, precision, with_spread=False):
+    """Return the same (n, b) for one block, of an inverse covariance (b, b).
+
+    Also returns the sum (b, b) of the covariances of hidden entries, if requested.
+    Samples with as many hidden entries are solved for together.
     """
     n_features = rest.shape[1]
     carried = np.zeros(rest.shape)
@@ -418,7 +446,40 @@ def _carry_on(rest, seen, precision, with_spread=False):
 
 
 def _fit_normal(Z, seen, ridge):
-    """Return completed samples (n, d), mean (d,) and covariance of a normal one.
+    """Return completed samples (n, d), mean (d,) and blocks of a covariance."""
+    n_features = Z.shape[1]
+    blocks_ = [slice(None)]
+    if n_features > _MOST_TOGETHER:
+        blocks_ = _blocks_of(Z, np.arange(n_features))
+    filled = np.empty(Z.shape)
+    mean = np.empty(n_features)
+    covariance = []
+    for columns in blocks_:
+        filled[:, columns], mean[columns], matrix = _fit_block(
+            Z[:, columns], seen[:, columns], ridge
+        )
+        covariance.append((columns, matrix))
+    return filled, mean, covariance
+
+
+def _blocks_of(Z, columns):
+    """Return the columns of the blocks of features of Z (n, d), zero where hidden.
+
+    Half of the columns is in either block, by their weights in the principal direction
+    of the samples, which are centred; and so on with both.
+    """
+    if len(columns) <= _MOST_TOGETHER // 2:
+        return [columns]
+    part = Z[:, columns]
+    part = part - part.mean(axis=1, keepdims=True)
+    weights = randomized_svd(part, 1, random_state=0)[2][0]
+    order = np.argsort(weights, kind="stable")
+    halves = np.array_split(columns[order], 2)
+    return [block for half in halves for block in _blocks_of(Z, half)]
+
+
+def _fit_block(Z, seen, ridge):
+    """Return completed samples (n, b), mean (b,) and covariance (b, b) of a block.
 
     By expectation and maximisation, from the covariance of the pairs that are seen.
     """
@@ -435,7 +496,7 @@ def _fit_normal(Z, seen, ridge):
     for _ in range(n_steps):
         before = filled
         rest = np.where(seen, Z - mean, 0.0)
-        carried, spread = _carry_on(rest, seen, np.linalg.inv(covariance), True)
+        carried, spread = _carry_on_block(rest, seen, np.linalg.inv(covariance), True)
         filled = np.where(seen, Z, carried + mean)
         mean = filled.mean(axis=0)
         gaps = filled - mean

@@ -213,6 +213,25 @@ def test_the_correction_is_the_regression_of_residuals(global_random_seed):
     assert any(shrinkage == pytest.approx(ridge, rel=0.2) for ridge in (0.002, 0.02))
 
 
+def test_of_many_features_correlated_ones_correct_each_other(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    # 50 groups of features, each with a factor of its own.
+    X = np.repeat(rng.normal(size=(50, 50)), 21, axis=1)[:, rng.permutation(1050)]
+    X += 0.5 * rng.normal(size=X.shape)
+    hidden = rng.uniform(size=X.shape) < 0.05
+    gaps = np.where(hidden, np.nan, X)
+    settings = dict(inverse_temperature=0.0, linear_correction=True, random_state=0)
+    imputer = AssociativeImputer(**settings)
+    together = imputer.fit_transform(gaps)
+    np.testing.assert_allclose(imputer.transform(gaps[:3]), together[:3], rtol=1e-10)
+    in_five = [imputer.fit_transform(part) for part in np.split(gaps, 5, axis=1)]
+    errors = [
+        np.square(filled - X)[hidden].mean()
+        for filled in (together, np.hstack(in_five))
+    ]
+    assert errors[0] < 0.7 * errors[1]
+
+
 def test_a_covariance_of_few_pairs_is_made_positive():
     # With four of five entries missing, the covariance of the pairs that are seen is
     # indefinite; if it was not corrected, the mean of the errors would be .9.
