@@ -24,9 +24,11 @@ def first_equal(X):
 
     O(n d + n log n). 0.0 and -0.0 are equal, as are NaN of the same bits.
     """
-    hashes = _hashes(X)
+    hashes = (_hashes(X) >> np.uint64(32)).astype(np.uint32)
     firsts = np.arange(len(X))
-    order = np.argsort(hashes)
+    # Numbers of 16 bits are sorted by their digits, in linear time.
+    order = np.argsort(hashes.astype(np.uint16), kind="stable")
+    order = order[np.argsort((hashes >> 16).astype(np.uint16)[order], kind="stable")]
     ordered = hashes[order]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
     if len(starts) == len(X):

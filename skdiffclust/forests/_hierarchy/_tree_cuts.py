@@ -98,24 +98,31 @@ def cut(tree, n_cuts, *, sizes=None, weights=None, min_size=1, smallest=1):
         return np.empty(0, dtype=np.int64), np.empty(0), min_size
     preorder, counts, edges = rooted(tree.edges)
     power = 0.0 if sizes is None else SIZE_POWER
+    counted = np.isfinite(tree.lengths) & (tree.lengths > 0)
+    if weights is not None:
+        counted &= (weights[tree.edges] > 0).all(axis=1)
+    logs = np.log(tree.lengths, out=np.zeros(n_samples - 1), where=counted)
+    sums = [
+        counts * 1.0 if each is None else _sums_below(each[preorder], counts)
+        for each in (sizes, weights)
+    ]
     lengths = np.where(tree.may_cut, tree.lengths, -np.inf)
-    values = _Values(
+    of_edges = (
         edges,
         np.append(lengths, -np.inf)[edges],
-        np.append(_logarithms(tree, weights), np.nan)[edges],
+        np.append(logs, 0.0)[edges],
+        np.append(counted, False)[edges],
     )
-    below = counts if sizes is None else _sums_below(sizes[preorder], counts)
-    weights = counts if weights is None else _sums_below(weights[preorder], counts)
     waiting = []
     largest = []
     done = set()
     exhausted = []
-    pending = [_Part(np.arange(n_samples), counts, below, weights, np.inf)]
+    pending = [_Part(*of_edges, counts, *sums, np.inf)]
     positions = []
     scores = []
     while len(positions) < n_cuts:
         for part in pending:
-            best = _best_cut(part, values, min_size, power)
+            best = _best_cut(part, min_size, power)
             if best is None:
                 exhausted.append(part)
             else:
@@ -139,37 +146,22 @@ def cut(tree, n_cuts, *, sizes=None, weights=None, min_size=1, smallest=1):
     return np.array(positions, dtype=np.int64), np.array(scores), min_size
 
 
-class _Values(NamedTuple):
-    """What is known of the edge above each sample in preorder, (n,).
+class _Part(NamedTuple):
+    """A tree of the forest, its samples in preorder.
 
-    The edge, its length, -inf where it may not be cut, and the logarithm of its length.
+    `edges` (m,) are those above the samples, and `lengths` (m,) their lengths, -inf
+    where they may not be cut, as the one that leads out of the part. `logs` (m,) are
+    the logarithms of the lengths, and `counted` (m,) says which of these count: not
+    those of zero and infinite lengths, of edges to samples without weight, and of the
+    edge that leads out of the part, which are zero. Counts, sizes and weights (m,) are
+    those of all samples below each, itself included, and `rank` is that of the cut
+    which made the part. When a part is divided, its arrays become those of the two.
     """
 
     edges: np.ndarray
     lengths: np.ndarray
     logs: np.ndarray
-
-
-def _logarithms(tree, weights):
-    """Return the logarithms of lengths (n - 1,), NaN where they count for nothing.
-
-    Such are zero and infinite lengths, and those to samples without weight.
-    """
-    counted = np.isfinite(tree.lengths) & (tree.lengths > 0)
-    if weights is not None:
-        counted &= (weights[tree.edges] > 0).all(axis=1)
-    return np.log(tree.lengths, out=np.full(len(tree.lengths), np.nan), where=counted)
-
-
-class _Part(NamedTuple):
-    """A tree of the forest, its samples in preorder.
-
-    samples (m,) are positions in the preorder of the whole tree. Counts, sizes and
-    weights (m,) are those of all samples below each, itself included, and `rank` is
-    that of the cut which made the part.
-    """
-
-    samples: np.ndarray
+    counted: np.ndarray
     counts: np.ndarray
     sizes: np.ndarray
     weights: np.ndarray
@@ -189,44 +181,44 @@ class _BestCut(NamedTuple):
     part: _Part
 
 
-def _best_cut(part, values, min_size, power):
+def _best_cut(part, min_size, power):
     """Return the best cut of a part, or None where nothing may be cut."""
-    given = part, values, min_size, power
-    scores = np.concatenate([_scores(block, *given) for block in _blocks(part)])
+    scores = np.concatenate(
+        [
+            _scores(slice(first, first + _AT_ONCE), part, min_size, power)
+            for first in range(0, len(part.edges), _AT_ONCE)
+        ]
+    )
     score = scores.max()
     if score == -np.inf:
         return None
-    place = _longest(np.flatnonzero(scores == score), part, values)
+    place = _longest(np.flatnonzero(scores == score), part)
     rank = score
     if power and 0 < score < np.inf:
-        small = _small_clusters(part, values, place, min_size)
+        small = _small_clusters(part, place, min_size)
         if len(small):
-            place = _longest(small, part, values)
+            place = _longest(small, part)
         if part.rank < np.inf:
-            if len(small) or _is_clear(part, values, place):
+            if len(small) or _is_clear(part, place):
                 rank = part.rank
-    edge = values.edges[part.samples[place]]
-    return _BestCut(-rank, int(edge), float(score), int(place), part)
+    return _BestCut(-rank, int(part.edges[place]), float(score), int(place), part)
 
 
-def _blocks(part):
-    """Return slices of a part, short enough for what is computed to stay in a cache."""
-    return [slice(k, k + _AT_ONCE) for k in range(0, len(part.samples), _AT_ONCE)]
+def _scores(block, part, min_size, power):
+    """Return the scores (b,) of a block of edges of a part, -inf if not to be cut.
 
-
-def _scores(block, part, values, min_size, power):
-    """Return the scores (b,) of a block of edges of a part, -inf if not to be cut."""
-    lengths = values.lengths[part.samples[block]]
+    It is short enough for what is computed to stay in a cache.
+    """
+    lengths = part.lengths[block]
     if min_size > 1:
         smaller = np.minimum(*_sides(part.weights, block))
-        lengths[(smaller < min_size) & (lengths < np.inf)] = -np.inf
+        is_too_small = (smaller < min_size) & (lengths < np.inf)
+        lengths = np.where(is_too_small, -np.inf, lengths)
     one, other = _sides(part.sizes, block)
     with np.errstate(invalid="ignore", divide="ignore"):
         scores = lengths * (one * other / (one + other)) ** power
     scores[np.minimum(one, other) <= 0] = -np.inf
     scores[lengths == np.inf] = np.inf
-    if not block.start:
-        scores[0] = -np.inf  # of the edge that leads out of the part
     return scores
 
 
@@ -236,19 +228,12 @@ def _sums_below(values, counts):
     return sums[np.arange(len(counts)) + counts] - sums[:-1]
 
 
-def _longest(places, part, values):
+def _longest(places, part):
     """Return that of the places at which the edge is the first in cut order."""
-    return places[np.argmin(values.edges[part.samples[places]])]
+    return places[np.argmin(part.edges[places])]
 
 
-def _logs(part, values):
-    """Return the logarithms of the lengths of the edges of a part (m,)."""
-    logs = values.logs[part.samples]
-    logs[0] = np.nan  # of the edge that leads out of the part
-    return logs
-
-
-def _small_clusters(part, values, place, min_size):
+def _small_clusters(part, place, min_size):
     """Return the places of edges that lead to small clusters and are longer by far.
 
     The edge at `place` has the largest score. Edges of length zero, which are those
@@ -257,35 +242,30 @@ def _small_clusters(part, values, place, min_size):
     most = SMALL_PART * part.sizes[0]
     if most < LEAST_CLUSTER:
         return np.empty(0, dtype=np.int64)
-    best = values.logs[part.samples[place]]
-    starts = []
-    for block in _blocks(part):
-        excess = values.logs[part.samples[block]] - best
-        smaller = np.minimum(*_sides(part.sizes, block))
-        longer = excess > np.log(_LEAST_FACTOR)
-        longer &= (smaller >= LEAST_CLUSTER) & (smaller <= most)
-        starts.append(block.start + np.flatnonzero(longer))
-    start = np.concatenate(starts)
-    may_cut = (start > 0) & (values.lengths[part.samples[start]] > -np.inf)
+    logs = part.logs
+    counted = part.counted
+    start = np.flatnonzero((logs > logs[place]) & counted)
+    smaller = np.minimum(*_sides(part.sizes, start))
+    start = start[(smaller >= LEAST_CLUSTER) & (smaller <= most)]
+    start = start[logs[start] - logs[place] > np.log(_LEAST_FACTOR)]
+    may_cut = part.lengths[start] > -np.inf
     if min_size > 1:
         may_cut &= np.minimum(*_sides(part.weights, start)) >= min_size
     start = start[may_cut]
     if not len(start):
         return start
-    logs = _logs(part, values)
-    is_missing = np.isnan(logs)
-    spread = logs[~is_missing].std()
-    start = start[logs[start] - best >= _ABOVE_BEST * spread]
+    spread = logs[counted].std()
+    start = start[logs[start] - logs[place] >= _ABOVE_BEST * spread]
     if not len(start):
         return start
     one, other = _sides(part.sizes, start)
     stop = start + part.counts[start]
-    totals = np.append(0.0, np.cumsum(np.where(is_missing, 0.0, logs)))
-    missing = np.flatnonzero(is_missing)
+    totals = np.cumsum(logs)
+    missing = np.flatnonzero(~counted)
     n_below = stop - start - 1
     n_below -= np.searchsorted(missing, stop) - np.searchsorted(missing, start)
     n_above = len(logs) - len(missing) - n_below - 1
-    below = totals[stop] - totals[start + 1]
+    below = totals[stop - 1] - totals[start]
     above = totals[-1] - below - logs[start]
     has_both = (n_below > 0) & (n_above > 0)
     below = below / np.maximum(n_below, 1)
@@ -297,7 +277,7 @@ def _small_clusters(part, values, place, min_size):
     return start[has_both & is_clear & is_dense]
 
 
-def _is_clear(part, values, place):
+def _is_clear(part, place):
     """Whether the edge at `place` is longer by far than those on both sides of it.
 
     Fewer than `_LEAST_CLEAR` samples may be a group of outliers, so they must not be
@@ -306,10 +286,13 @@ def _is_clear(part, values, place):
     smaller = min(_sides(part.sizes, place))
     if smaller < LEAST_CLUSTER:
         return False
-    logs = _logs(part, values)
+    logs = part.logs
     stop = place + part.counts[place]
-    sides = logs[place + 1 : stop], np.append(logs[:place], logs[stop:])
-    sides = [side[~np.isnan(side)] for side in sides]
+    counted = part.counted
+    sides = [
+        logs[place + 1 : stop][counted[place + 1 : stop]],
+        np.append(logs[:place][counted[:place]], logs[stop:][counted[stop:]]),
+    ]
     # Of two sides with equally many edges, the sparser one counts as the smaller.
     sides.sort(key=lambda side: (len(side), -side.sum()))
     if not len(sides[0]):
@@ -334,14 +317,21 @@ def _divide(division):
     part = division.part
     place = division.place
     rank = -division.negative_rank
-    stop = place + part.counts[place]
+    size = part.counts[place]
     ancestors = np.flatnonzero(np.arange(place) + part.counts[:place] > place)
-    # Copies, so that a small part does not keep the arrays of a large one.
-    below = [values[place:stop].copy() for values in part[:-1]]
-    above = [np.concatenate([values[:place], values[stop:]]) for values in part[:-1]]
-    for values, lost in zip(above[1:], below[1:], strict=True):
-        values[ancestors] -= lost[0]
-    return _Part(*above, rank), _Part(*below, rank)
+    for values in (part.counts, part.sizes, part.weights):
+        values[ancestors] -= values[place]
+    part.lengths[place] = -np.inf
+    part.logs[place] = 0.0
+    part.counted[place] = False
+    for values in part[:-1]:
+        below = values[place : place + size].copy()
+        values[place:-size] = values[place + size :]
+        values[-size:] = below
+    return (
+        _Part(*(values[:-size] for values in part[:-1]), rank),
+        _Part(*(values[-size:] for values in part[:-1]), rank),
+    )
 
 
 @compiled_above_small

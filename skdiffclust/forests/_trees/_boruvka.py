@@ -41,8 +41,8 @@ from skdiffclust.forests._trees._union_find import (
 _MIXED = -1
 # Least number of nearest rows that are found first.
 _N_NEIGHBORS = 6
-# On a grid, at most this many: more take longer to find than rows to search again.
-_N_NEIGHBORS_ON_A_GRID = 11
+# The same on a grid, and at most: more take longer to find than rows to search again.
+_N_NEIGHBORS_ON_A_GRID = 8, 11
 # With this few features, rows may lie on a grid by their rounding.
 _LOW = 3
 # Longer lists are searched for core lengths only.
@@ -106,8 +106,8 @@ def boruvka(points, nodes, n_threads, norm=2):
     if points.shape[1] > _LOW and not rules_out(tree, norm):
         return None
     near = _nearest(tree, norm, _neighbors_to_find(points), n_threads)
-    core = np.zeros(len(points))
-    return _grow(tree, norm, near, core, nodes[tree.order], n_threads)
+    near = _raised(tree, near, np.zeros(len(points)), n_threads)
+    return _grow(tree, norm, near, nodes[tree.order], n_threads)
 
 
 def rules_out(tree, norm):
@@ -148,9 +148,10 @@ def raised_neighbors(points, min_samples, n_threads, norm=2, firsts=None):
     find_cores(*near, counts, min_samples, core)
     if min_samples > _LONGEST_LIST:
         near = [np.ascontiguousarray(lists[:, :_N_NEIGHBORS]) for lists in near]
+    lists = _raised(tree, near, core, n_threads)
 
     def grow(n_threads):
-        edges, lengths = _grow(tree, norm, near, core, np.arange(len(kept)), n_threads)
+        edges, lengths = _grow(tree, norm, lists, np.arange(len(kept)), n_threads)
         duplicates = np.flatnonzero(firsts != np.arange(len(firsts)))
         joined = np.column_stack([firsts[duplicates], duplicates])
         return (
@@ -172,7 +173,7 @@ def _neighbors_to_find(points):
     n_features = points.shape[1]
     if n_features > _LOW and (points % 1).any():
         return _N_NEIGHBORS
-    return max(_N_NEIGHBORS, min(2 * n_features + 1, _N_NEIGHBORS_ON_A_GRID))
+    return np.clip(2 * n_features + 1, *_N_NEIGHBORS_ON_A_GRID)
 
 
 def _new_lists(n_rows, n_neighbors):
@@ -189,36 +190,35 @@ def _nearest(tree, norm, n_neighbors, n_threads):
     return near
 
 
-def _grow(tree, norm, near, core, vertices, n_threads):
+def _raised(tree, near, core, n_threads):
+    """Raise the lengths of the nearest rows, in place, and sort them.
+
+    Returns the first five of `Rows`, and the reach.
+    """
+    reach = np.maximum(near[0][:, -1], core)
+    tie = TIE if core.any() else 0.0
+    run_chunks(sort_neighbors, len(core), (tree.order, core, tie, *near), n_threads)
+    node_core = np.empty(2 * (len(tree.starts) - 1))
+    node_core[len(node_core) // 2 :] = np.minimum.reduceat(core, tree.starts[:-1])
+    _fill_inner_nodes(node_core, np.minimum)
+    return *near, core, tie, node_core, reach
+
+
+def _grow(tree, norm, lists, vertices, n_threads):
     """Edges and lengths of a tree, from the nearest rows of each position.
 
-    Positions of the same vertex (n,), ids 0 up, count as one.
+    `lists` are those of `_raised`. Positions of the same vertex (n,), ids 0 up, count
+    as one.
     """
     n_samples = len(tree.points)
     n_leaves = len(tree.starts) - 1
-    distances, positions = near
-    reach = np.maximum(distances[:, -1], core)
-    tie = 0.0
-    if core.any():
-        tie = TIE
-        plain = distances
-        distances = np.maximum(distances, core[:, None])
-        distances = np.maximum(distances, core[positions]) + tie * plain
-        positions = positions.copy()
+    distances, positions, *_, reach = lists
     if vertices.max() == n_samples - 1:
         # Numbers of vertices are free, and near rows with similar ones use caches well.
         vertices = np.arange(n_samples)
-    node_core = np.empty(2 * n_leaves)
-    node_core[n_leaves:] = np.minimum.reduceat(core, tree.starts[:-1])
-    _fill_inner_nodes(node_core, np.minimum)
-    run_chunks(sort_neighbors, n_samples, (tree.order, distances, positions), n_threads)
     rows = Rows(
-        distances,
-        positions,
-        core,
-        tie,
-        node_core,
-        reach,
+        *lists[:-1],
+        reach.copy(),
         np.zeros(n_samples, dtype=np.int32),
         distances[:, 0].copy(),
         positions[:, 0].copy(),
@@ -385,8 +385,10 @@ def search_leaves(first, last, tree, norm, rows, best, largest):
                     i = wanted[q]
                     limit = min(radii[q], best[component[i]])
                     if nearest[i - start] <= limit:
-                        tile_lengths(points, i, tiles, searched, norm, measured)
-                        for v in range(starts[searched + 1] - begin):
+                        near = tile_lengths(
+                            points, i, tiles, searched, norm, limit, measured
+                        )
+                        for v in range(starts[searched + 1] - begin if near else 0):
                             if measured[v] > limit:
                                 continue
                             j = begin + v

@@ -72,13 +72,17 @@ def find_neighbors(first, last, tree, norm, offset, distances, positions):
                 radius = 0.0
                 for w in range(n_rows):
                     i = start + w - offset
-                    if nearest[w] < distances[i, k - 1]:
-                        tile_lengths(points, start + w, tiles, other, norm, measured)
+                    limit = distances[i, k - 1]
+                    if nearest[w] < limit:
                         n_seen += n_others
-                        for v in range(n_others):
-                            if measured[v] < distances[i, k - 1]:
+                        near = tile_lengths(
+                            points, start + w, tiles, other, norm, limit, measured
+                        )
+                        for v in range(n_others if near else 0):
+                            if measured[v] < limit:
                                 insert(distances, positions, i, begin + v, measured[v])
-                    radius = max(radius, distances[i, k - 1])
+                                limit = distances[i, k - 1]
+                    radius = max(radius, limit)
     return n_seen
 
 
@@ -94,7 +98,7 @@ def search_own_leaf(points, start, n_rows, tiles, leaf, norm, measured, lists, p
             places[at, w] = -1
     carried = np.empty(len(measured), dtype=np.int64)
     for own in range(n_rows):
-        tile_lengths(points, start + own, tiles, leaf, norm, measured)
+        tile_lengths(points, start + own, tiles, leaf, norm, 0.0, measured)
         measured[own] = np.inf
         for w in range(len(measured)):
             carried[w] = start + own
@@ -113,25 +117,29 @@ def search_own_leaf(points, start, n_rows, tiles, leaf, norm, measured, lists, p
 
 @inner
 def insert(distances, positions, i, j, distance):
-    """Insert neighbour j of i by distance, without a branch."""
-    for at in range(distances.shape[1] - 1, -1, -1):
-        before = distances[i, at - 1] if at else -1.0
-        here = distances[i, at]
-        new = j if here > distance else positions[i, at]
-        if before > distance:
-            new = positions[i, at - 1]
-        positions[i, at] = new
-        here = distance if here > distance else here
-        distances[i, at] = before if before > distance else here
+    """Insert neighbour j of i by distance in place of the last one."""
+    at = distances.shape[1] - 1
+    while at > 0 and distances[i, at - 1] > distance:
+        distances[i, at] = distances[i, at - 1]
+        positions[i, at] = positions[i, at - 1]
+        at -= 1
+    distances[i, at] = distance
+    positions[i, at] = j
 
 
 @compiled(nogil=True)
-def sort_neighbors(first, last, order, distances, positions):
-    """Sort the neighbours of a range of positions by (length, row)."""
+def sort_neighbors(first, last, order, core, tie, distances, positions):
+    """Sort the neighbours of a range of positions by (length, row).
+
+    Lengths are first raised to the `core` (n,) of both ends, and `tie` times what they
+    were is added.
+    """
     for i in range(first, last):
-        for k in range(1, distances.shape[1]):
+        for k in range(distances.shape[1]):
             length = distances[i, k]
             j = positions[i, k]
+            if j >= 0:
+                length = max(length, max(core[i], core[j])) + tie * length
             at = k
             while (
                 at > 0
