@@ -24,7 +24,8 @@ def first_equal(X):
 
     O(n d + n log n). 0.0 and -0.0 are equal, as are NaN of the same bits.
     """
-    hashes = (_hashes(X) >> np.uint64(32)).astype(np.uint32)
+    hashes = _hashes(X)
+    hashes = (hashes ^ hashes >> np.uint64(32)).astype(np.uint32)
     firsts = np.arange(len(X))
     # Numbers of 16 bits are sorted by their digits, in linear time.
     order = np.argsort(hashes.astype(np.uint16), kind="stable")
