@@ -448,13 +448,13 @@ def _carry_on_block(rest, seen, precision, with_spread=False):
 def _fit_normal(Z, seen, ridge):
     """Return completed samples (n, d), mean (d,) and blocks of a covariance."""
     n_features = Z.shape[1]
-    blocks_ = [slice(None)]
+    parts = [slice(None)]
     if n_features > _MOST_TOGETHER:
-        blocks_ = _blocks_of(Z, np.arange(n_features))
+        parts = _correlated(Z, np.arange(n_features))
     filled = np.empty(Z.shape)
     mean = np.empty(n_features)
     covariance = []
-    for columns in blocks_:
+    for columns in parts:
         filled[:, columns], mean[columns], matrix = _fit_block(
             Z[:, columns], seen[:, columns], ridge
         )
@@ -462,11 +462,11 @@ def _fit_normal(Z, seen, ridge):
     return filled, mean, covariance
 
 
-def _blocks_of(Z, columns):
-    """Return the columns of the blocks of features of Z (n, d), zero where hidden.
+def _correlated(Z, columns):
+    """Return columns of Z (n, d), zero where hidden, in blocks of correlated ones.
 
-    Half of the columns is in either block, by their weights in the principal direction
-    of the samples, which are centred; and so on with both.
+    They are halved by their weights in the principal direction of the samples, each of
+    which is centred, and so is each half until it has at most 500.
     """
     if len(columns) <= _MOST_TOGETHER // 2:
         return [columns]
@@ -475,7 +475,7 @@ def _blocks_of(Z, columns):
     weights = randomized_svd(part, 1, random_state=0)[2][0]
     order = np.argsort(weights, kind="stable")
     halves = np.array_split(columns[order], 2)
-    return [block for half in halves for block in _blocks_of(Z, half)]
+    return [block for half in halves for block in _correlated(Z, half)]
 
 
 def _fit_block(Z, seen, ridge):
