@@ -277,10 +277,12 @@ def principal_axes(X, n_directions):
         values, vectors = np.linalg.eigh(covariance)
         values = values[::-1][:n_directions]
         directions = vectors[:, ::-1][:, :n_directions]
-    elif n <= 2 * n_directions:
-        roots, vectors = np.linalg.svd(_dense(X, unit) - mean, full_matrices=False)[1:]
-        values = roots[:n_directions] ** 2
-        directions = vectors[:n_directions].T
+    elif n <= 4 * n_directions:
+        centred = _dense(X, unit) - mean
+        values, vectors = np.linalg.eigh(centred @ centred.T)
+        values = values[::-1][:n_directions]
+        vectors = vectors[:, ::-1][:, :n_directions]
+        directions = np.linalg.qr(centred.T @ vectors)[0]
     else:
         centred = LinearOperator(
             (n, d),
