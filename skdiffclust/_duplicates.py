@@ -27,9 +27,7 @@ def first_equal(X):
     hashes = _hashes(X)
     hashes = (hashes ^ hashes >> np.uint64(32)).astype(np.uint32)
     firsts = np.arange(len(X))
-    # Numbers of 16 bits are sorted by their digits, in linear time.
-    order = np.argsort(hashes.astype(np.uint16), kind="stable")
-    order = order[np.argsort((hashes >> 16).astype(np.uint16)[order], kind="stable")]
+    order = order_of(hashes, 2)
     ordered = hashes[order]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
     if len(starts) == len(X):
@@ -45,6 +43,18 @@ def first_equal(X):
     for i in differs:
         firsts[i] = numbers.setdefault((X[i] + 0.0).tobytes(), i)
     return firsts
+
+
+def order_of(numbers, n_digits):
+    """Return the permutation that sorts unsigned integers (n,), stable, in linear time.
+
+    By their lowest `n_digits` digits of 16 bits, of which NumPy counts the values.
+    """
+    order = np.argsort(numbers.astype(np.uint16), kind="stable")
+    for digit in range(1, n_digits):
+        digits = (numbers >> numbers.dtype.type(16 * digit)).astype(np.uint16)
+        order = order[np.argsort(digits[order], kind="stable")]
+    return order
 
 
 def first_duplicates(X, n_kept):

@@ -26,8 +26,8 @@ _LEAST_DIVISOR = 1e-9
 # Least size of a cluster with min_cluster_size="auto", relative to the mean size.
 _AUTO_SHARE = 0.2
 # A partition of a network is returned in place of that of the lowest cut if its
-# modularity is larger by the first, after the other modularity is multiplied by the
-# second power of the factor by which the cut is higher.
+# modularity is larger by the first of these, after that of the lowest cut is multiplied
+# by the ratio of the two cuts to the power of the second.
 _MORE_MODULAR = 0.01
 _CUT_POWER = 0.3
 # It is searched with one start for this many of the search for the lowest cut.
@@ -193,9 +193,10 @@ def search_modular(nodes, n_clusters, n_starts, random_state):
 def is_more_modular(nodes, n_clusters, labels, other):
     """Whether other labels (m,) of a network are better than those of the lowest cut.
 
-    They are if their modularity is larger by more than a small power of the factor by
-    which their cut is higher, and no cluster is smaller than `least_size`. The lowest
-    cut often separates a few nodes from all others, or has one giant cluster.
+    They are if their modularity is clearly larger than that of the lowest cut times a
+    small power of the ratio of the two cuts, and no cluster is smaller than
+    `least_size`. The lowest cut often separates a few nodes from all others, or has one
+    giant cluster.
     """
     cut, other_cut = (
         cut_of_labels(nodes.graph, found, n_clusters, nodes.divisors)

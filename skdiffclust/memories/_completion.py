@@ -180,7 +180,9 @@ def wrong_values(X, Z, near, center, precision):
 
     They are far, and a regression on the other values of their sample, but for other
     wrong ones, does not explain half of their distance from the center. Where all
-    values of a sample XX
+    values of a sample are far, it is an unusual sample, and none is wrong. Z (n, d) are
+    the standardised samples; `center` (d,) and `precision`, the blocks of an inverse
+    covariance, belong to them.
     """
     is_far = (X < near[0]) | (X > near[1])
     seen = ~np.isnan(X)

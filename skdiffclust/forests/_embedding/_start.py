@@ -15,8 +15,9 @@ from skdiffclust._affinity import extremes
 from skdiffclust._encoder import Encoder
 from skdiffclust._neighbors import neighbors_graph
 
-# Up to this number of features, the covariance is decomposed; with more, the samples if
-# they are few, or a truncated singular value decomposition needs only products with X.
+# Up to this number of features, the covariance is decomposed; with more, the inner
+# products of samples if they are few, or else a truncated singular value decomposition
+# needs only products with X.
 _MOST_FEATURES = 2048
 _BLOCK_SAMPLES = 1024
 # Step size of Adam, relative to the root mean square of the weights of the first layer.

@@ -41,7 +41,7 @@ from skdiffclust.forests._trees._union_find import (
 _MIXED = -1
 # Least number of nearest rows that are found first.
 _N_NEIGHBORS = 6
-# The same on a grid, and at most: more take longer to find than rows to search again.
+# On a grid at least and at most: more take longer to find than rows to search again.
 _N_NEIGHBORS_ON_A_GRID = 8, 11
 # With this few features, rows may lie on a grid by their rounding.
 _LOW = 3

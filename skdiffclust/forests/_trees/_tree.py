@@ -11,6 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
+from skdiffclust._duplicates import order_of
 from skdiffclust._short_repr import short_repr
 from skdiffclust.forests._trees import _compilation_threshold
 
@@ -129,10 +130,7 @@ def sort_edges(lengths, *keys):
     # As unsigned integers, bits of negative numbers fall and are above the others.
     bits = (lengths + 0.0).view(np.int64)
     bits = (bits ^ (bits >> 63 | -(2**63))).view(np.uint64) >> np.uint64(16)
-    order = np.argsort(bits.astype(np.uint16), kind="stable")
-    for shift in (16, 32):
-        digits = (bits >> np.uint64(shift)).astype(np.uint16)
-        order = order[np.argsort(digits[order], kind="stable")]
+    order = order_of(bits, 3)
     ordered = bits[order]
     ties = ordered[1:] == ordered[:-1]
     tied = np.zeros(len(order), dtype=bool)
