@@ -107,7 +107,7 @@ def class_directions(X, classes, n_directions, *, is_tested):
     Linear discriminant analysis of the samples with a class, those whose class is not
     -1: at most one direction fewer than classes. The covariance of each class is shrunk
     towards its diagonal, by scikit-learn. With more than 512 features, in the space of
-    the first 512 principal directions. None where a class has a single sample, or
+    the first 512 principal directions, those that vary. None where a class has a single sample, or
     nothing varies inside classes; with `is_tested`, also where such directions of three
     quarters of the samples tell fewer of the others from other classes than as many
     principal ones. O(n d² + d³).
@@ -117,7 +117,10 @@ def class_directions(X, classes, n_directions, *, is_tested):
     if np.count_nonzero(np.bincount(labels)) <= classes.max():
         return None
     axes = principal_axes(X, min(_N_KEPT, *X.shape))
-    points = axes.place(X[rows])
+    # Scaled to variance 1, a direction of rounding errors would outweigh all others.
+    least = max(X.shape) * np.finfo(np.float64).eps * axes.variances[0]
+    n_kept = np.count_nonzero(axes.variances >= least)
+    points = axes.place(X[rows])[:, :n_kept]
     principal = points[:, :n_directions]
     is_wide = X.shape[1] > _N_KEPT
     if not is_wide:
@@ -136,7 +139,7 @@ def class_directions(X, classes, n_directions, *, is_tested):
     if directions is None:
         return None
     if is_wide:
-        directions = axes.directions @ directions
+        directions = axes.directions[:, :n_kept] @ directions
     return _with_signs(directions), axes.mean
 
 

@@ -141,6 +141,25 @@ def test_six_labels_a_class_teach_a_plain_signal_among_noise(n, global_random_se
 
 
 @pytest.mark.few_epochs
+@pytest.mark.parametrize("copies", [1, 2])
+def test_few_samples_of_many_features_teach_how_to_embed_others(
+    copies, global_random_seed
+):
+    # One principal direction in 60 has no variance, or with copies 61 in 120.
+    rng = np.random.RandomState(global_random_seed)
+    y = np.arange(120) % 3
+    X = np.hstack([12 * np.eye(3)[y], np.zeros((120, 597))])
+    X += 100 + rng.normal(size=X.shape)
+    rows = np.tile(np.arange(60), copies)
+    labels = np.where(np.arange(len(rows)) < 18, y[rows], -1)
+    model = SpanningForestEmbedding(3, random_state=global_random_seed)
+    embedded = model.fit(X[rows], labels).transform(X)
+    nearest = KNeighborsClassifier(1).fit(embedded[:18], y[:18])
+    assert model.init_ == "lda"
+    assert nearest.score(embedded[60:], y[60:]) > 0.9
+
+
+@pytest.mark.few_epochs
 def test_distances_of_the_features_are_kept_where_few_labels_mislead():
     # Each class has two opposite corners of a square, so that no direction tells them.
     corner = np.arange(120) % 4
