@@ -805,7 +805,6 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
                     "fewer clusters, or lower edge_noise.",
                 )
             self.n_clusters_ = n_found
-            self.labels_ = np.zeros(self.n_leaves_, dtype=np.int64)
             self.labels_[everyone] = labels
         else:
             memberships = memberships_of(draws, labels, self.n_clusters_, chosen)
@@ -946,15 +945,13 @@ def _check_request(tree, n_clusters, distance_threshold):
             "'auto' where no distance_threshold is given. Got None instead. Set "
             "n_clusters='auto' to choose it from the tree."
         )
-    if n_clusters is None:
-        return
-    if distance_threshold is not None:
+    if n_clusters is not None and distance_threshold is not None:
         raise ValueError(
             "The 'n_clusters' parameter of SpanningForestClustering must be None where "
             f"distance_threshold is given. Got {n_clusters!r} instead. Set one of the "
             "two to None."
         )
-    if n_clusters == "auto":
+    if n_clusters in (None, "auto"):
         return
     if n_clusters > n_samples:
         raise ValueError(

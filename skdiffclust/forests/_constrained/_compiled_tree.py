@@ -129,7 +129,7 @@ def improve(similarity, component, problem, search):
     `component` (n,), from 0 to ``problem.n_clusters - 1``, satisfies the constraints;
     the colours of the problem are not read. The edges are left in ``search.up``.
 
-    Other kernels call it as compiled. `improve_forest` runs it as Python, which checks
+    Other kernels call it as compiled. `improve_cut` runs it as Python, which checks
     for an interruption between the steps.
     """
     n_trees = len(search.used)

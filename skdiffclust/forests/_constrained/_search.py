@@ -29,6 +29,8 @@ def improve_cut(similarity, labels, groups, constraints, min_size=0, weights=Non
         With i < j.
     labels : ndarray of shape (n_samples,), int64
     """
+    from skdiffclust.forests._constrained._compiled_tree import improve, new_search
+
     labels = number_by_first_row(labels)
     groups = number_by_first_row(groups)
     conflicts = np.zeros((groups.max() + 1,) * 2, dtype=bool)
@@ -45,9 +47,13 @@ def improve_cut(similarity, labels, groups, constraints, min_size=0, weights=Non
         weights,
         float(min_size),
     )
-    labels, up = improve_forest(similarity, labels, problem)
-    lower = np.flatnonzero(up >= 0)
-    return np.sort(np.column_stack([lower, up[lower]]), axis=1), labels
+    search = new_search(problem)
+    # As Python, which checks for an interruption between the steps. Without a compiler
+    # there is nothing but the function.
+    run = getattr(improve, "py_func", improve)
+    run(similarity, labels, problem, search)
+    lower = np.flatnonzero(search.up >= 0)
+    return np.sort(np.column_stack([lower, search.up[lower]]), axis=1), labels
 
 
 def join_groups(groups, edges):
@@ -61,18 +67,3 @@ def chains(ids):
     order = np.argsort(ids, kind="stable")
     joined = ids[order[:-1]] == ids[order[1:]]
     return np.column_stack([order[:-1][joined], order[1:][joined]])
-
-
-def improve_forest(similarity, labels, problem):
-    """Return labels and neighbours towards roots (n,) after the moves of `improve`.
-
-    With checks for an interruption between the steps.
-    """
-    from skdiffclust.forests._constrained._compiled_tree import improve, new_search
-
-    component = labels.copy()
-    search = new_search(problem)
-    # Without a compiler there is nothing but the function.
-    run = getattr(improve, "py_func", improve)
-    run(similarity, component, problem, search)
-    return component, search.up

@@ -61,10 +61,9 @@ class SpanningForest:
            Clustering with Perturbed Spanning Forests", NeurIPS 2023.
         """
         n_samples = len(self.labels)
-        first, second = self.edges.T
-        ends = np.concatenate([first, second]), np.concatenate([second, first])
-        ones = np.ones(2 * len(self.edges))
-        return csr_array((ones, ends), shape=(n_samples, n_samples))
+        ones = np.ones(len(self.edges))
+        upper = csr_array((ones, tuple(self.edges.T)), shape=(n_samples, n_samples))
+        return upper + upper.T
 
     def connectivity(self):
         """Return which samples share a tree, the matrix M of [1]_, Definition 3.

@@ -106,10 +106,7 @@ class CondensedTree:
         """
         # The parent of each cluster, both numbered from 0.
         above = np.append(0, self.parent[self.n_samples :] - self.n_samples)
-        is_leaf = np.ones(len(above), dtype=bool)
-        is_leaf[above[1:]] = False
-        is_leaf[0] = False
-        taken = is_leaf
+        taken = np.bincount(above, minlength=len(above)) == 0
         if method == "excess_of_mass":
             taken = _excess_of_mass(self.stability, above)
         # The first cluster taken that each one is a part of; parents come before.
@@ -167,10 +164,9 @@ def condense(linkage, min_cluster_size, weights=None):
         merges, density, weights, float(min_cluster_size)
     )
     n_clusters = len(parent)
-    parents = np.concatenate([owner, parent[1:]]) + n_samples
+    rows = np.concatenate([owner, parent[1:]])
     densities = np.concatenate([left, birth[1:]])
     sizes = np.concatenate([weights, size[1:]])
-    rows = parents - n_samples
 
     finite = np.where(np.isfinite(densities), densities, 0.0)
     last = np.zeros(n_clusters)
@@ -190,7 +186,7 @@ def condense(linkage, min_cluster_size, weights=None):
     sparse = left < densest
     scores[sparse] = 1.0 - left[sparse] / densest[sparse]
     return CondensedTree(
-        parents,
+        rows + n_samples,
         np.delete(np.arange(n_samples + n_clusters), n_samples),
         densities,
         sizes,

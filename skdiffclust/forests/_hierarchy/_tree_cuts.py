@@ -198,9 +198,8 @@ def _best_cut(part, min_size, power):
         small = _small_clusters(part, place, min_size)
         if len(small):
             place = _longest(small, part)
-        if part.rank < np.inf:
-            if len(small) or _is_clear(part, place):
-                rank = part.rank
+        if part.rank < np.inf and (len(small) or _is_clear(part, place)):
+            rank = part.rank
     return _BestCut(-rank, int(part.edges[place]), float(score), int(place), part)
 
 
@@ -379,9 +378,7 @@ def rooted(edges):
 
 def mask(positions, tree):
     """Mark the edges at `positions` (n - 1,), bool."""
-    is_cut = np.zeros(len(tree.edges), dtype=bool)
-    is_cut[positions] = True
-    return is_cut
+    return np.bincount(positions, minlength=len(tree.edges)) > 0
 
 
 def cut_beyond(tree, threshold, *, weights=None, min_size=1):

@@ -68,19 +68,12 @@ def relation_of(similarity):
     """Return the Relation of a checked similarity, dense or sparse."""
     n = similarity.shape[0]
     if sparse.issparse(similarity):
-        upper = sparse.triu(similarity, 1, format="csr")
-        heads = np.repeat(np.arange(n, dtype=np.int32), np.diff(upper.indptr))
-        indptr = upper.indptr.astype(np.int64)
-        columns = upper.indices.astype(np.int32)
-        weights = upper.data.astype(np.float64, copy=False)
-        return Relation(n, weights, indptr, columns, (heads, columns), similarity)
-    indptr, columns, heads = triangle(n)
-    weights = similarity[heads, columns]
-    return Relation(n, weights, indptr, columns, (heads, columns), similarity)
-
-
-def triangle(n):
-    """Return indptr (n + 1,), columns and heads of all pairs of n rows."""
-    heads, columns = (ends.astype(np.int32) for ends in np.triu_indices(n, 1))
-    indptr = np.concatenate([[0], np.cumsum(np.arange(n - 1, -1, -1))])
-    return indptr.astype(np.int64), columns, heads
+        upper = sparse.triu(similarity, 1)
+        ends = upper.row, upper.col
+        weights = upper.data
+    else:
+        ends = np.triu_indices(n, 1)
+        weights = similarity[ends]
+    heads, columns = ends = tuple(end.astype(np.int32) for end in ends)
+    indptr = np.append(0, np.cumsum(np.bincount(heads, minlength=n)))
+    return Relation(n, weights, indptr, columns, ends, similarity)

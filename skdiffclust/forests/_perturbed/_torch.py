@@ -338,10 +338,14 @@ def _feasible(request):
     return replace(request, n_clusters=min(request.n_clusters, n_groups))
 
 
+def _off_the_device(values):
+    """Return a tensor as an array, and anything else as it is."""
+    return values.detach().cpu().numpy() if torch.is_tensor(values) else values
+
+
 def _sizes_of_items(n_clusters, batch, n):
     """Return the number of clusters of every item of a batch of a shape, ints."""
-    if torch.is_tensor(n_clusters):
-        n_clusters = n_clusters.detach().cpu().numpy()
+    n_clusters = _off_the_device(n_clusters)
     if np.ndim(n_clusters) and np.shape(n_clusters) != tuple(batch):
         raise ValueError(
             "The 'n_clusters' argument must be an integer, or one for each similarity, "
@@ -371,8 +375,7 @@ def _constraints_of_items(constraints, batch, n):
     n_items = prod(batch)
     if constraints is None:
         return [None] * n_items
-    if torch.is_tensor(constraints):
-        constraints = constraints.detach().cpu().numpy()
+    constraints = _off_the_device(constraints)
     if not issparse(constraints):
         constraints = np.asarray(constraints)
         if constraints.shape in ((n,), (*batch, n)):
@@ -625,9 +628,7 @@ class FenchelYoungLoss(_Perturbed):
             finite.
         """
         n = similarity.shape[-1]
-        if torch.is_tensor(forest):
-            forest = forest.detach().cpu().numpy()
-        edges = _fenchel_young.check_forest(forest, n)
+        edges = _fenchel_young.check_forest(_off_the_device(forest), n)
         edges = to_tensor(edges, similarity.device)
         i, j = edges.T
         batch, items, requests = self._requests(similarity, None, n - len(edges))

@@ -169,8 +169,6 @@ def _merge(forests):
 
     edges = np.concatenate([edges for edges, _ in forests])
     lengths = np.concatenate([lengths for _, lengths in forests])
-    if not len(edges):
-        return edges, lengths
     rows, places = np.unique(edges, return_inverse=True)
     places, lengths = merge_edges(
         [(places.reshape(edges.shape), lengths)], np.arange(len(rows))

@@ -114,8 +114,7 @@ def rules_out(tree, norm):
     """Whether searches for neighbours see few of the rows; some leaves are tried."""
     n_leaves = len(tree.starts) - 1
     n_differences = tree.tiles.shape[2] * tree.points.size  # of a leaf, at most
-    n_tried = min(n_leaves // 128, int(_DIFFERENCES_PER_CHUNK / n_differences))
-    n_tried = max(1, n_tried)
+    n_tried = max(1, min(n_leaves // 128, int(_DIFFERENCES_PER_CHUNK / n_differences)))
     first = n_leaves // 2
     offset = tree.starts[first]
     n_rows = tree.starts[first + n_tried] - offset
@@ -226,8 +225,9 @@ def _grow(tree, norm, lists, vertices, n_threads):
         np.full(2 * n_leaves, _MIXED, dtype=np.int32),
     )
     sizes = np.bincount(rows.component)
-    ends = []
-    lengths = []
+    # So that one vertex has no edges.
+    ends = [np.empty((2, 0), dtype=np.int64)]
+    lengths = [np.empty(0)]
     while len(sizes) > 1:
         best = np.full(len(sizes), np.inf)
         largest = np.argmax(sizes)
@@ -238,8 +238,6 @@ def _grow(tree, norm, lists, vertices, n_threads):
         taken, sizes = merge_components(tree.order, rows, best, largest)
         ends.append((taken, rows.other[taken]))
         lengths.append(rows.length[taken])
-    if not ends:
-        return np.empty((0, 2), dtype=np.int64), np.empty(0)
     first, second = tree.order[np.concatenate(ends, axis=1)]
     # Sorting rows of two would take ten times as long.
     edges = np.column_stack([np.minimum(first, second), np.maximum(first, second)])

@@ -119,27 +119,3 @@ def still_open(positions, edges, roots):
         kept[n_kept] = e
         n_kept += (roots[first[e]] != roots[second[e]]) & (lengths[e] < np.inf)
     return kept[:n_kept]
-
-
-@compiled(nogil=True)
-def upper_edges(indptr, indices, values):
-    """Edges (i, j), i < j, of a symmetric CSR graph in lexicographic order.
-
-    The indices of each row are sorted. Returns three arrays (m,).
-    """
-    n_edges = 0
-    for i in range(len(indptr) - 1):
-        for at in range(indptr[i], indptr[i + 1]):
-            n_edges += indices[at] > i
-    first = np.empty(n_edges, dtype=np.int64)
-    second = np.empty(n_edges, dtype=np.int64)
-    lengths = np.empty(n_edges, dtype=np.float64)
-    e = 0
-    for i in range(len(indptr) - 1):
-        for at in range(indptr[i], indptr[i + 1]):
-            if indices[at] > i:
-                first[e] = i
-                second[e] = indices[at]
-                lengths[e] = values[at]
-                e += 1
-    return first, second, lengths

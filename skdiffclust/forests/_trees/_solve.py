@@ -78,10 +78,10 @@ def all_edges(lengths):
     O(n²) memory unless they are those of a sparse graph.
     """
     if lengths.graph is not None:
-        from skdiffclust.forests._trees._kruskal import upper_edges
-
         graph = lengths.graph
-        return upper_edges(graph.indptr, graph.indices, graph.data)
+        first = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
+        upper = np.flatnonzero(graph.indices > first)
+        return first[upper], graph.indices[upper].astype(np.int64), graph.data[upper]
     n_samples = lengths.n_samples
     check_dense_size(
         n_samples,

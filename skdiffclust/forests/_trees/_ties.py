@@ -52,9 +52,7 @@ def order_of_ties(points, weights=None):
     place[kept] = np.arange(len(kept))
     place = place[firsts]
     means = _mean_distances(distinct, np.bincount(place, weights))
-    rank = np.empty(len(kept), dtype=np.int64)
-    rank[np.argsort(means, kind="stable")] = np.arange(len(kept))
-    ranks = rank[place]
+    ranks = np.argsort(np.argsort(means, kind="stable"))[place]
     counts = np.bincount(ranks)
     # Equal samples follow each other.
     firsts = np.repeat(np.cumsum(counts) - counts, counts)
