@@ -107,10 +107,10 @@ def class_directions(X, classes, n_directions, *, is_tested):
     Linear discriminant analysis of the samples with a class, those whose class is not
     -1: at most one direction fewer than classes. The covariance of each class is shrunk
     towards its diagonal, by scikit-learn. With more than 512 features, in the space of
-    the first 512 principal directions, those that vary. None where a class has a single sample, or
-    nothing varies inside classes; with `is_tested`, also where such directions of three
-    quarters of the samples tell fewer of the others from other classes than as many
-    principal ones. O(n d² + d³).
+    the first 512 principal directions, those that vary. None where a class has a single
+    sample, or nothing varies inside classes; with `is_tested`, also where such
+    directions of three quarters of the samples tell fewer of the others from other
+    classes than as many principal ones. O(n d² + d³).
     """
     rows = _compared(classes, 2, None)
     labels = classes[rows]
