@@ -83,8 +83,9 @@ for module in walk_packages(skdiffclust.__path__, "skdiffclust."):
     if find_spec("torch") or not module.name.endswith(("torch", ".nn")):
         import_module(module.name)
 
-from skdiffclust.forests._trees._union_find import find, singletons
-print(find(singletons(4), 3))
+import numpy as np
+from skdiffclust.forests._trees._union_find import find
+print(find(np.arange(4), 3))
 """
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     run = subprocess.run(

@@ -7,7 +7,7 @@ it.
 import numpy as np
 
 from skdiffclust._compiled import compiled, inner
-from skdiffclust.forests._trees._union_find import find, singletons, union
+from skdiffclust.forests._trees._union_find import find, union
 
 # Edges processed between two checks for an interruption, at most 0.2 s.
 _EDGES_PER_CHUNK = 2**20
@@ -23,7 +23,7 @@ def checked_kruskal(first, second, lengths, constraints):
     n_groups = constraints.n_groups
     classes = np.full(n_groups, -1)
     classes[constraints.groups] = constraints.classes
-    trees = singletons(n_groups), np.ones(n_groups, dtype=np.int64), classes
+    trees = np.arange(n_groups), np.ones(n_groups, dtype=np.int64), classes
     enemies = linked_lists(constraints.cannot, n_groups)
     order = np.argsort(lengths, kind="stable")
     edges = (first, second, lengths, constraints.groups)

@@ -199,17 +199,16 @@ def grow_trees(similarity, component, problem, search):
         search.rows[p] = rows[p]
     for c in range(len(starts)):
         search.starts[c] = starts[c]
-    places = search.places
     for c in range(len(search.changed)):
         search.least[c] = np.inf
         for p in range(starts[c], starts[c + 1]):
             v = search.rows[p]
             u = search.up[v]
-            places[v] = p - starts[c]
+            search.places[v] = p - starts[c]
             search.heaviest[v] = -np.inf
             if u >= 0:
                 weight = similarity[v, u]
-                search.parents[p] = places[u]
+                search.parents[p] = search.places[u]
                 search.above[p] = weight
                 search.heaviest[v] = weight
                 search.heaviest[u] = max(search.heaviest[u], weight)
@@ -258,7 +257,6 @@ def weigh_moves(similarity, component, problem, search, unit, first, last):
             else:
                 weight = _joined(similarity, g, c, search)
                 added[g, c] = weight - search.totals[c]
-        search.targets[g] = -1
         search.gains[g] = 0.0
         if changed[home]:
             search.is_known[g] = False
@@ -277,7 +275,7 @@ def weigh_moves(similarity, component, problem, search, unit, first, last):
             if is_single:
                 search.lost[g] = np.rint(reach / unit)
         search.top[g] = top
-        if search.targets[g] >= 0 and top > search.lost[g]:
+        if top > search.lost[g]:
             search.gains[g] = top - search.lost[g]
 
 

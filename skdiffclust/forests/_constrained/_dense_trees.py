@@ -7,16 +7,7 @@ first, then the smaller (i, j) with i < j.
 import numpy as np
 
 from skdiffclust._compiled import inner
-
-
-@inner
-def comes_first(value, a, b, other, c, d):
-    """Whether the edge ab of weight `value` precedes the edge cd of weight `other`."""
-    if value != other:
-        return value > other
-    first = min(a, b)
-    second = min(c, d)
-    return first < second or (first == second and max(a, b) < max(c, d))
+from skdiffclust.forests._trees._union_find import precedes
 
 
 @inner
@@ -27,8 +18,6 @@ def tree_of_rows(similarity, rows, up):
     rows (m,) are put in the order of Prim's algorithm: every row after its neighbour.
     """
     m = len(rows)
-    if m == 0:
-        return 0.0
     newest = rows[0]
     active = np.empty(m, dtype=np.int64)
     via = np.empty(m, dtype=np.int64)
@@ -47,12 +36,12 @@ def tree_of_rows(similarity, rows, up):
             value = similarity[newest, active[a]]
             if value >= key[a]:
                 j = active[a]
-                if value > key[a] or comes_first(value, newest, j, key[a], via[a], j):
+                if value > key[a] or precedes(-value, newest, j, -key[a], via[a], j):
                     key[a] = value
                     via[a] = newest
             if key[a] >= top:
-                if key[a] > top or comes_first(
-                    key[a], via[a], active[a], top, via[best], active[best]
+                if key[a] > top or precedes(
+                    -key[a], via[a], active[a], -top, via[best], active[best]
                 ):
                     best = a
                     top = key[a]

@@ -107,14 +107,15 @@ def edges_between(values, low, high, ends, component, keys, chunk):
 
 
 @compiled(nogil=True)
-def heaviest_forest(values, heads, tails, n_edges, cuts, work):
+def heaviest_forest(values, ends, n_edges, cuts, work):
     """Accept up to n_edges edges of the maximum spanning forest, the heaviest first.
 
-    values (m,) belong to edges between vertices heads and tails (m,). The edges between
+    values (m,) belong to edges between the vertices `ends`, two (m,). The edges between
     two cuts are sorted at a time, without those inside a component by then. `work` is
     from `workspace`; its last array holds the accepted edges. Returns their number.
     """
     keys, chunk, starts, placed, order, parents, sizes, component, accepted = work
+    heads, tails = ends
     n = len(parents)
     for v in range(n):
         parents[v] = v
@@ -125,7 +126,6 @@ def heaviest_forest(values, heads, tails, n_edges, cuts, work):
     for cut in cuts:
         if n_accepted == n_edges:
             break
-        ends = heads, tails
         n_chunk = edges_between(values, cut, above, ends, component, keys, chunk)
         if n_chunk:
             sort_chunk(keys, chunk, n_chunk, (starts, placed, order))

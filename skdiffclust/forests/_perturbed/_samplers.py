@@ -148,7 +148,7 @@ def _lowest_accepted(relation, n_clusters):
     work = workspace(len(weights), n)
     n_edges = n - n_clusters
     cuts = cuts_of(weights, 2.0 * n)
-    n_found = heaviest_forest(weights, *relation.ends, n_edges, cuts, work)
+    n_found = heaviest_forest(weights, relation.ends, n_edges, cuts, work)
     if n_found < n_edges:
         raise ValueError(
             f"The 'n_clusters' parameter must be at least {n - n_found}, the number of "

@@ -12,7 +12,7 @@ from skdiffclust.forests._perturbed._heaviest_forest import (
     workspace,
 )
 from skdiffclust.forests._perturbed._noise import draw_sample, noise_workspace
-from skdiffclust.forests._trees._union_find import find, number_components, singletons
+from skdiffclust.forests._trees._union_find import find, number_components
 
 # Where n is a power of 2, the rows of a column would share one line of the cache.
 _PADDING = 8
@@ -27,7 +27,6 @@ def heaviest_forests(weights, draws, n_samples, ends, n_edges, cuts):
     positions in the list, heaviest first, its components (n_samples, n), and its weight
     (n_samples,).
     """
-    heads, tails = ends
     n = len(draws[-2]) - 1
     m = len(weights)
     work = workspace(m, n)
@@ -42,7 +41,7 @@ def heaviest_forests(weights, draws, n_samples, ends, n_edges, cuts):
         scale = draw_sample(draws, s, noise_work)
         for e in range(m):
             values[e] = weights[e] + scale * noise_work[-1][e]
-        heaviest_forest(values, heads, tails, n_edges, cuts, work)
+        heaviest_forest(values, ends, n_edges, cuts, work)
         for v in range(n):
             labels[s, v] = component[v]
         for a in range(n_edges):
@@ -115,7 +114,7 @@ def join(values, ends, rules, n_clusters, cuts, work):
     keys, chunk, starts, placed, order, _, _, root, _ = work
     n_groups = len(classes)
     everyone = np.arange(n_groups)
-    parents = singletons(n_groups)
+    parents = np.arange(n_groups)
     classes_of_trees = classes.copy()
     trees = parents, np.ones(n_groups, dtype=np.int64), classes_of_trees
     lists = who, following.copy(), first.copy(), last.copy(), counts.copy()

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdiffclust._compiled import compiled, inner
+from skdiffclust._compiled import compiled
 from skdiffclust._duplicates import first_equal
 from skdiffclust._threads import run_chunks
 from skdiffclust.forests._trees._kd_tree import (
@@ -35,6 +35,7 @@ from skdiffclust.forests._trees._tree import TIE
 from skdiffclust.forests._trees._union_find import (
     find,
     number_components,
+    precedes,
     union,
 )
 
@@ -424,18 +425,17 @@ def merge_components(order, rows, best, largest):
     length = rows.length
     other = rows.other
     n_components = len(best)
-    chosen = np.empty(n_components, dtype=np.int64)
-    parents = np.empty(n_components, dtype=np.int32)
-    sizes = np.empty(n_components, dtype=np.int32)
-    for own in range(n_components):
-        chosen[own] = -1
-        parents[own] = own
-        sizes[own] = 1
+    chosen = np.full(n_components, -1)
+    parents = np.arange(n_components, dtype=np.int32)
+    sizes = np.ones(n_components, dtype=np.int32)
     for i in range(len(component)):
         own = component[i]
         if own == largest or other[i] < 0 or length[i] > best[own]:
             continue
-        if chosen[own] < 0 or _precedes(order, length, other, i, chosen[own]):
+        k = chosen[own]
+        if k < 0 or precedes(
+            length[i], order[i], order[other[i]], length[k], order[k], order[other[k]]
+        ):
             chosen[own] = i
     taken = np.empty(n_components, dtype=np.int64)
     n_taken = 0
@@ -456,17 +456,3 @@ def merge_components(order, rows, best, largest):
         component[i] = numbers[component[i]]
         rows_of[component[i]] += 1
     return taken[:n_taken], rows_of
-
-
-@inner
-def _precedes(order, length, other, i, k):
-    """Whether the edge found from i comes before that from k in the total order."""
-    if length[i] != length[k]:
-        return length[i] < length[k]
-    a = order[i]
-    b = order[other[i]]
-    c = order[k]
-    d = order[other[k]]
-    if min(a, b) != min(c, d):
-        return min(a, b) < min(c, d)
-    return max(a, b) < max(c, d)

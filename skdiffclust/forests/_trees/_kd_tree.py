@@ -178,10 +178,9 @@ def box_gap(boxes, node, other, norm):
     """Lower bound of the lengths between rows of two nodes."""
     total = 0.0
     for f in range(boxes.shape[2]):
-        below = boxes[node, 0, f] - boxes[other, 1, f]
-        above = boxes[other, 0, f] - boxes[node, 1, f]
-        gap = below if below > above else above
-        gap = gap if gap > 0.0 else 0.0
+        gap = _gap(
+            boxes[node, 0, f], boxes[node, 1, f], boxes[other, 0, f], boxes[other, 1, f]
+        )
         if norm == 2:
             gap *= gap
         if norm:
@@ -202,22 +201,22 @@ def tile_gaps(tiles, leaf, boxes, node, norm, out):
         # One loop for each norm, since a branch inside would not be vectorised.
         if norm == 2:
             for w in range(tiles.shape[2]):
-                gap = _outside(tiles[leaf, f, w], least, most)
+                gap = _gap(least, most, tiles[leaf, f, w], tiles[leaf, f, w])
                 out[w] += gap * gap
         elif norm == 1:
             for w in range(tiles.shape[2]):
-                out[w] += _outside(tiles[leaf, f, w], least, most)
+                out[w] += _gap(least, most, tiles[leaf, f, w], tiles[leaf, f, w])
         else:
             for w in range(tiles.shape[2]):
-                gap = _outside(tiles[leaf, f, w], least, most)
+                gap = _gap(least, most, tiles[leaf, f, w], tiles[leaf, f, w])
                 out[w] = gap if gap > out[w] else out[w]
 
 
 @inner
-def _outside(value, least, most):
-    """How far a value is outside of an interval."""
-    below = least - value
-    above = value - most
+def _gap(least, most, other_least, other_most):
+    """How far two intervals are apart."""
+    below = least - other_most
+    above = other_least - most
     gap = below if below > above else above
     return gap if gap > 0.0 else 0.0
 

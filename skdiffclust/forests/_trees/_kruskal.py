@@ -4,7 +4,7 @@ import numpy as np
 
 from skdiffclust._compiled import compiled
 from skdiffclust.forests._trees._tree import sort_edges
-from skdiffclust.forests._trees._union_find import find, singletons, union
+from skdiffclust.forests._trees._union_find import find, union
 
 # Edges processed between two checks for an interruption: 0.1 to 0.2 s.
 _EDGES_PER_CHUNK = 2**21
@@ -23,7 +23,7 @@ def kruskal(first, second, lengths, nodes):
     """
     n_vertices = int(nodes.max()) + 1
     edges = first, second, lengths
-    trees = singletons(n_vertices), np.ones(n_vertices, dtype=np.int64)
+    trees = np.arange(n_vertices), np.ones(n_vertices, dtype=np.int64)
     chosen = np.empty(min(n_vertices - 1, len(lengths)), dtype=np.int64)
     left = np.arange(len(lengths))
     n_chosen = 0

@@ -84,8 +84,7 @@ def prim_on_points(points, nodes):
     columns = np.ascontiguousarray(single.T)
     limits = np.full(len(points), np.inf, dtype=np.float32)
     n_steps = max(1, _DIFFERENCES_PER_CHUNK // points.size)
-    arrays = points, single, bounds
-    while grow_on_points(*arrays, columns, kept, limits, *tree, n_steps):
+    while grow_on_points(points, single, bounds, columns, kept, limits, *tree, n_steps):
         waiting = tree.nearest[: len(kept)] != -1
         if np.count_nonzero(waiting) < (1 - _DROPPED) * len(kept):
             kept = kept[waiting]

@@ -1,14 +1,18 @@
-"""Union-find, the only one of the package."""
+"""Union-find and the total order of edges, each the only one of the package."""
 
 import numpy as np
 
-from skdiffclust._compiled import compiled
+from skdiffclust._compiled import compiled, inner
 
 
-@compiled()
-def singletons(n):
-    """Parents (n,) int64 of n components of one row each."""
-    return np.arange(n)
+@inner
+def precedes(length, a, b, other, c, d):
+    """Whether the edge ab comes before cd in the total order (length, i, j), i < j."""
+    if length != other:
+        return length < other
+    first = min(a, b)
+    second = min(c, d)
+    return first < second or (first == second and max(a, b) < max(c, d))
 
 
 @compiled()
@@ -37,10 +41,8 @@ def union(parents, sizes, root, other):
 @compiled(nogil=True)
 def number_components(parents):
     """Components (n,) int64 from 0 in the order of their first rows, and how many."""
-    numbers = np.empty(len(parents), dtype=np.int64)
+    numbers = np.full(len(parents), -1)
     labels = np.empty(len(parents), dtype=np.int64)
-    for i in range(len(parents)):
-        numbers[i] = -1
     n_components = 0
     for i in range(len(parents)):
         root = find(parents, i)

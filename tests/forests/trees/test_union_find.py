@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from skdiffclust.forests._trees._union_find import find, singletons, union
+from skdiffclust.forests._trees._union_find import find, union
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -14,7 +14,7 @@ def test_components_are_those_of_scipy(seed, global_random_seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 60))
     pairs = rng.integers(0, n, (n // 2, 2))
-    parents, sizes = singletons(n), np.ones(n, dtype=np.int64)
+    parents, sizes = np.arange(n), np.ones(n, dtype=np.int64)
     for i, j in pairs:
         one, other = find(parents, i), find(parents, j)
         if one != other:
@@ -28,6 +28,6 @@ def test_components_are_those_of_scipy(seed, global_random_seed):
 
 def test_the_root_does_not_depend_on_the_order_of_the_arguments():
     for arguments in ((1, 2), (2, 1)):
-        parents, sizes = singletons(4), np.ones(4, dtype=np.int64)
+        parents, sizes = np.arange(4), np.ones(4, dtype=np.int64)
         assert union(parents, sizes, *arguments) == 1
         assert find(parents, 2) == 1
