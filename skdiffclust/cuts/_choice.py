@@ -38,6 +38,13 @@ _ALIKE = 0.001
 _MOST_MIXING = 0.27
 _MIXED = 0.75
 _NEIGHBORHOODS = 2.0
+# Of a network, the number of the largest modularity is taken if the partition into
+# another number has a modularity that is smaller by more than the first of these, a
+# share of it, and clusters that are not nearly separate: their mean cut is larger than
+# the second. Where clusters of very different sizes are nearly separate, the modularity
+# divides the largest.
+_LESS_MODULAR = 0.03
+_MEAN_CUT = 0.07
 # A number after which the cut increases this many times as much as before needs no
 # warning.
 _SHARP = 6.0
@@ -62,6 +69,7 @@ def cut_curve(nodes, least, bounds_of, random_state):
     most = max(min(level.n // _NODES_PER_CLUSTER, _MOST), least)
     labels_of = {}
     modularities = {}
+    largest = {}
     last = FIRST
 
     def partition(number):
@@ -72,6 +80,7 @@ def cut_curve(nodes, least, bounds_of, random_state):
         if nodes.joins_neighbors:
             return labels
         other = search_modular(nodes, number, n_starts, random_state)
+        largest[number] = modularity(nodes.graph, other, nodes.degrees)
         return other if is_more_modular(nodes, number, labels, other) else labels
 
     for number in numbers_to_try(least, most):
@@ -91,6 +100,9 @@ def cut_curve(nodes, least, bounds_of, random_state):
             labels_of[number] = partition(number)
         if between:
             curve = _measure(nodes, level, labels_of)
+    if not nodes.joins_neighbors:
+        found = [largest.get(number, 0.0) for number in curve["n_clusters"]]
+        curve["largest_modularity"] = np.maximum(curve["modularity"], found)
     return curve
 
 
@@ -173,7 +185,11 @@ def choose_n_clusters(curve, graph, *, owner):
     else:
         cuts = lowest_cuts(curve["normalized_cut"])
         costs = np.diff(cuts) / np.diff(numbers)
-        best = _best(curve, costs, graph)
+        best = bent = _best(curve, costs, graph)
+        largest = curve.get("largest_modularity", np.zeros(len(numbers)))
+        is_mixed = cuts[bent] > _MEAN_CUT * numbers[bent]
+        if is_mixed and modularities[bent] < (1.0 - _LESS_MODULAR) * largest.max():
+            best = 1 + np.argmax(largest[1:-1])
         chosen = int(numbers[best])
         before, after = costs[best - 1 : best + 1]
         bends = bends_of(numbers, cuts)[1:-1]
@@ -181,12 +197,16 @@ def choose_n_clusters(curve, graph, *, owner):
         distance = _DISTANCE * _DEVIATION * np.median(np.abs(gaps))
         stands_out = gaps[best - 1] >= distance and after > before
         is_modular = modularities[best] >= (1.0 - _ALIKE) * modularities.max()
-        if 0.0 < after >= _SHARP * before or (stands_out and is_modular):
+        is_clear = 0.0 < after >= _SHARP * before or (stands_out and is_modular)
+        if is_clear and best == bent:
             return chosen
         why = (
             f"the cut increases by {before:.3g} to {chosen} clusters and by "
             f"{after:.3g} to one more, where {_SHARP:g} times as much is clear, and "
             f"the modularity is largest at {numbers[np.argmax(modularities)]}"
+            if best == bent
+            else f"the cuts point to {numbers[bent]}, but the modularity is clearly "
+            f"larger at {chosen}"
         )
     warn(
         f"{owner}(n_clusters='auto') sees no clear number of clusters: {why}. It takes "

@@ -170,7 +170,8 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     n_clusters_curve_ : dict of ndarrays, or None
         With ``n_clusters="auto"``, for each number that was tried: "n_clusters", the
         "normalized_cut", the "modularity" and the "border_mixing" of a search into this
-        number without bounds on sizes, and the "score", NaN at both ends; see Notes and
+        number without bounds on sizes, and the "score", NaN at both ends; of a given
+        graph also the "largest_modularity" that was found. See Notes and
         :class:`~skdiffclust.plotting.NClustersCurveDisplay`.
     n_features_in_ : int
         Number of features seen during `fit`.
@@ -216,10 +217,18 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     increases by less than 1.7 times as much after the selected number as before, the
     largest number is taken instead after which it increases by at least 4 times as
     much, and whose modularity is at least half of the largest. Increases below 1 / n
-    count as that here, with n the number of samples, or 1000 if there are fewer. A
-    warning is issued unless the cut increases at least six times as much, or the bend
-    is twenty standard deviations (estimated from the median absolute deviation) above
-    the median of all and the modularity is the largest, up to a thousandth.
+    count as that here, with n the number of samples, or 1000 if there are fewer.
+
+    In a network with hubs or noise, low cuts separate a few nodes, and do not show the
+    number of communities. Of a given graph, the number of the largest modularity is
+    therefore taken instead if that of the selected partition is smaller by more than
+    3 %, unless the clusters of the selected number are nearly separate: with a
+    normalised cut of up to .07 on average.
+
+    A warning is issued then, and unless the cut increases at least six times as much,
+    or the bend is twenty standard deviations (estimated from the median absolute
+    deviation) above the median of all and the modularity is the largest, up to a
+    thousandth.
 
     Equal samples share a cluster. The cut increases with the number of clusters: do not
     choose `n_clusters` by `score`. For large graphs, searches run in threads; the

@@ -226,6 +226,29 @@ def test_rings_are_counted(n_samples, global_random_seed):
     assert model.n_clusters_curve_["n_clusters"][best] > 6
 
 
+@pytest.mark.filterwarnings("ignore:The graph of GraphCutClustering has 1 nodes")
+def test_communities_of_a_network_with_hubs_are_counted():
+    rng = np.random.RandomState(6)
+    y = np.repeat(np.arange(6), 160)
+    n = len(y)
+    weights = np.minimum((1 - rng.rand(n)) ** (-1 / 1.5), 30.0).reshape(6, -1)
+    weights /= weights.sum(axis=1, keepdims=True)
+    # Seven of ten edges are within a community; ten hubs have 200 neighbours anywhere.
+    within = [160 * c + rng.choice(160, (2, 700), p=p) for c, p in enumerate(weights)]
+    across = rng.choice(n, (2, 1800), p=weights.ravel() / 6)
+    hubs = np.repeat(rng.choice(n, 10), 200), rng.choice(n, 2000)
+    first, second = np.hstack([*within, across, hubs])
+    graph = sp.csr_array((np.ones(len(first)), (first, second)), shape=(n, n))
+    graph.setdiag(0)
+    graph.eliminate_zeros()
+    model = GraphCutClustering(**AUTO, affinity="precomputed")
+    with pytest.warns(UserWarning, match="point to 14, but .* clearly larger at 6"):
+        model.fit(graph + graph.T)
+    assert adjusted_rand_score(y, model.labels_) > 0.8
+    largest = model.n_clusters_curve_["largest_modularity"]
+    assert model.n_clusters_curve_["n_clusters"][np.argmax(largest)] == 6
+
+
 def test_samples_without_clusters_are_warned_of(global_random_seed):
     X = np.random.RandomState(global_random_seed).uniform(size=(300, 2))
     with pytest.warns(UserWarning, match="no clear number .* modularity is largest"):
@@ -271,7 +294,8 @@ def test_the_curves_are_drawn():
     for name, line in display.lines_.items():
         np.testing.assert_array_equal(line.get_xdata(), np.arange(1, 9))
         np.testing.assert_array_equal(line.get_ydata(), model.n_clusters_curve_[name])
-    names = ["normalized_cut", "modularity", "border_mixing", "score"]
+    names = ["normalized_cut", "modularity", "largest_modularity", "border_mixing"]
+    names.append("score")
     assert sorted(display.lines_) == sorted(names)
     assert display.n_clusters == 4
     given = GraphCutClustering(4, affinity="precomputed").fit(caves(4, 6))
