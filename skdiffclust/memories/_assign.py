@@ -47,8 +47,8 @@ def assign(X, memories, log_weights, dynamics):
         if dynamics.metric == "cosine":
             closeness = sphere_steps(products, grams, bias, dynamics)[-1].products
         else:
-            steps = euclidean_steps(0.0, products, grams, norms, bias, dynamics)
-            closeness = 2.0 * steps.products - norms
+            _, _, ends = euclidean_steps(0.0, products, grams, norms, bias, dynamics)
+            closeness = 2.0 * ends - norms
         labels[rows] = closeness.argmax(axis=0)
     return labels
 

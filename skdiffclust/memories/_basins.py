@@ -31,7 +31,10 @@ def find_basins(Z, rows, weight, n_clusters, n_init, random_state):
     seeds, _, _ = kmeans(Z[rows], weight, n_memories, 1, random_state)
     memories = np.unique(seeds[0], axis=0)
     shares = attraction(Z[rows], memories)
-    groups = merge_memories(shares, weight, n_clusters, n_init, random_state)
+    coordinates, sizes = embed_memories(shares, weight, n_clusters)
+    n_groups = min(n_clusters, len(sizes))
+    _, costs, labels = kmeans(coordinates, sizes, n_groups, n_init, random_state)
+    groups = np.unique(labels[np.argmin(costs)], return_inverse=True)[1]
     members = np.eye(groups.max() + 1)[groups]
     return (attraction(Z, memories) @ members).argmax(axis=1)
 
@@ -52,15 +55,6 @@ def attraction(Z, memories):
     edges = np.arange(0, share.size + 1, n_near)
     shape = len(Z), len(memories)
     return sparse.csr_array((share.ravel(), near.ravel(), edges), shape=shape)
-
-
-def merge_memories(shares, weight, n_clusters, n_init, random_state):
-    """Return the group (m,), from 0, of each memory by shares (n, m) of samples."""
-    coordinates, sizes = embed_memories(shares, weight, n_clusters)
-    n_groups = min(n_clusters, len(sizes))
-    _, costs, labels = kmeans(coordinates, sizes, n_groups, n_init, random_state)
-    groups = labels[int(np.argmin(costs))]
-    return np.unique(groups, return_inverse=True)[1].astype(np.int64)
 
 
 def embed_memories(shares, weight, n_clusters):

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from skdiffclust._affinity import refuse_zero_rows
 from skdiffclust._history import warn_of_convergence, warn_of_small_clusters
 from skdiffclust.memories._dynamics import check_steps
 
@@ -35,16 +34,16 @@ def count_memories(estimator, Z, weight, random_state):
     return count.best
 
 
-def warn_of_clusters(name, sizes, asked):
+def warn_of_clusters(name, sizes):
     """Warn of clusters that are empty, or so small as to be outliers.
 
     Their sizes (k,) are sums of sample weights.
     """
     n_clusters = np.count_nonzero(sizes)
-    if n_clusters < asked:
+    if n_clusters < len(sizes):
         found = ", ".join(f"{size:g}" for size in sizes)
         warn_of_convergence(
-            f"{name} found {n_clusters} clusters instead of {asked}, with {found} "
+            f"{name} found {n_clusters} clusters instead of {len(sizes)}, with {found} "
             "samples. Use fewer clusters, raise inverse_temperature, or check X for "
             "equal samples.",
         )
@@ -89,15 +88,12 @@ def check_init(clam, memories, X):
             f"n_features) = {expected}. Got shape {memories.shape} instead, or NaN. "
             "Give one row per cluster."
         )
-    if clam.metric == "cosine":
-        refuse_zero_rows(memories)
     return memories
 
 
 def check_half_life(clam):
     """Refuse a stream that forgets faster than clusters can be told apart."""
-    half_life = np.inf if clam.half_life is None else clam.half_life
-    if clam.n_clusters != "auto" and half_life < clam.n_clusters:
+    if clam.n_clusters != "auto" and (clam.half_life or np.inf) < clam.n_clusters:
         raise ValueError(
             "The 'half_life' parameter of ClAM must be None or at least n_clusters "
             f"({clam.n_clusters}). Got {clam.half_life} instead. Use some hundred "

@@ -552,9 +552,8 @@ class ClAM(
         n_clusters = self.n_clusters
         given = self.cluster_centers_ if continues else self.init
         if not isinstance(given, str):
-            memories = check_init(self, given, X)
+            memories = scaling.transform(check_init(self, given, X))
             n_clusters = len(memories)
-            memories = scaling.transform(memories)
         elif n_clusters == "auto":
             n_clusters = count_memories(self, *run.drawn, random_state)
             if constraints is not None:
@@ -610,8 +609,7 @@ class ClAM(
         labels = self.labels_ if run.X is X else self._assign(run.X)
         sizes = np.bincount(labels, run.weight, minlength=n_clusters)
         self.n_clusters_ = int(np.count_nonzero(sizes))
-        asked = n_clusters if self.n_clusters == "auto" else self.n_clusters
-        warn_of_clusters("ClAM", sizes, asked)
+        warn_of_clusters("ClAM", sizes)
 
     def _assign(self, X):
         """Return the labels (n,) of validated samples."""
@@ -735,11 +733,14 @@ class ClAM(
         """
         X = self._rows(X)
         if sparse.issparse(X):
-            what = "The recalled array"
-            remedy = "Recall fewer samples at a time."
-            check_dense_size(*X.shape, what=what, remedy=remedy)
-        steps = {"n_steps": self.n_steps, "step_size": self.step_size}
-        return recall(dense(X), **steps, **self._field())
+            check_dense_size(
+                *X.shape,
+                what="The recalled array",
+                remedy="Recall fewer samples at a time.",
+            )
+        return recall(
+            dense(X), n_steps=self.n_steps, step_size=self.step_size, **self._field()
+        )
 
     def energy(self, X):
         """Return the energy of samples, small near a memory.

@@ -90,17 +90,13 @@ def _means(Z, weight, labels, memories, far, metric):
 def _assign_groups(far, constraints):
     """Return labels (n,) for costs (n, k) of samples, group by group."""
     groups = constraints.groups
-    k = far.shape[1]
-    cost = np.empty((constraints.n_groups, k))
-    for m in range(k):
-        cost[:, m] = np.bincount(groups, far[:, m])
+    cost = np.stack([np.bincount(groups, column) for column in far.T], axis=1)
     label = cost.argmin(axis=1)
     labelled = np.flatnonzero(constraints.classes >= 0)
     owners = np.full(constraints.n_classes, -1)
     owners[constraints.classes[labelled]] = groups[labelled]
-    if len(owners):
-        chosen, own = linear_sum_assignment(cost[owners])
-        label[owners[chosen]] = own
+    chosen, own = linear_sum_assignment(cost[owners])
+    label[owners[chosen]] = own
     if len(constraints.cannot):
         _part(cost, label, constraints.cannot, owners)
     return label[groups]

@@ -372,7 +372,7 @@ class DeepClAM(
         self.labels_ = self._assign(codes)
         sizes = np.bincount(self.labels_, weight, minlength=n_clusters)
         self.n_clusters_ = int(np.count_nonzero(sizes))
-        warn_of_clusters("DeepClAM", sizes, n_clusters)
+        warn_of_clusters("DeepClAM", sizes)
 
     def _codes(self, X):
         """Return the codes (n, p) of validated samples, in the dtype of X."""

@@ -66,20 +66,13 @@ class Grams:
             total += left[..., rows] @ right[..., rows].swapaxes(-1, -2)
 
 
-class EuclideanSteps(NamedTuple):
-    """Steps of samples whose end is ``(1 - step)^T start + memories^T pull``."""
-
-    shares: list  # T attractions (..., k, b)
-    pull: np.ndarray  # (..., k, b)
-    products: np.ndarray  # (..., k, b) of the end with the memories
-
-
 def euclidean_steps(known, first, grams, norms, bias, dynamics):
-    """Return the `EuclideanSteps` of eq. (11).
+    """Return the T attractions of eq. (11), the pull, and the products of the end.
 
-    `known` are the products of seen features with the memories, `first` those of the
-    start of hidden ones, `grams` the `Grams` of hidden features, and `norms` (..., k,
-    1) the squared lengths of the memories.
+    The end is ``(1 - step)^T start + memories^T pull``; the products (..., k, b) are
+    those with the memories. `known` are the products of seen features with the
+    memories, `first` those of the start of hidden ones, `grams` the `Grams` of hidden
+    features, and `norms` (..., k, 1) the squared lengths of the memories.
     """
     step = dynamics.step_size
     fixed = known - 0.5 * norms
@@ -91,20 +84,20 @@ def euclidean_steps(known, first, grams, norms, bias, dynamics):
         shares.append(share)
         products = (1.0 - step) * products + step * grams.times(share)
         pull = (1.0 - step) * pull + step * share
-    return EuclideanSteps(shares, pull, products)
+    return shares, pull, products
 
 
-def euclidean_backward(steps, by_pull, grams, dynamics):
+def euclidean_backward(shares, by_pull, grams, dynamics):
     """Return gradients by first products, logits (summed over the steps), and grams.
 
-    `by_pull` is the gradient by the pull.
+    `shares` are the attractions, `by_pull` is the gradient by the pull.
     """
     step = dynamics.step_size
     left = 1.0 - step
     by_products = np.zeros_like(by_pull)
     by_logits = np.zeros_like(by_pull)
     by_gram = grams.zeros()
-    for t, share in enumerate(reversed(steps.shares)):
+    for t, share in enumerate(reversed(shares)):
         by_share = step * grams.times(by_products) + step * left**t * by_pull
         grams.add_outer(by_gram, step * share, by_products)
         gradient = _through_softmax(share, by_share)
@@ -118,9 +111,8 @@ class SphereStep(NamedTuple):
     """A step of rows on the sphere."""
 
     share: np.ndarray  # (..., k, b)
-    pull: np.ndarray  # (..., k, b) products of what attracts with the memories
-    before: np.ndarray  # (..., k, b) products of the row with the memories,
-    products: np.ndarray  # (..., k, b) and after the step
+    moved: np.ndarray  # (..., k, b) products of the moved row with the memories,
+    products: np.ndarray  # (..., k, b) and when it is back on the sphere
     cosine: np.ndarray  # (..., 1, b) of the row after the step, and of its start
     length: np.ndarray  # (..., 1, b) before it is put back on the sphere
     step: np.ndarray  # (..., 1, b) step size, 0 where the row is at a stationary point
@@ -139,11 +131,11 @@ def sphere_steps(start, grams, bias, dynamics):
         moves = square > _OPPOSITE
         step = np.where(moves, dynamics.step_size, 0.0)
         length = np.sqrt(np.where(moves, square, 1.0))
-        before = products
-        products = (before + step * pull) / length
+        moved = products + step * pull
+        products = moved / length
         pulled = step * np.sum(share * start, axis=-2, keepdims=True)
         cosine = (cosine + pulled) / length
-        steps.append(SphereStep(share, pull, before, products, cosine, length, step))
+        steps.append(SphereStep(share, moved, products, cosine, length, step))
     return steps
 
 
@@ -164,7 +156,7 @@ def sphere_backward(start, steps, by_cosine, grams, dynamics):
         by_products /= taken.length
         by_cosine = by_cosine / taken.length
         by_share = taken.step * (grams.times(by_products) + by_cosine * start)
-        by_share += by_length * (taken.before + taken.step * taken.pull)
+        by_share += by_length * taken.moved
         by_start += taken.step * by_cosine * share
         outer = taken.step * (by_products + 0.5 * by_length * share)
         grams.add_outer(by_gram, share, outer)

@@ -270,11 +270,9 @@ class AssociativeMemory(nn.Module):
         refuse_other_devices(X, "AssociativeMemory")
         X = at_least_float32(X)
         moves = None if mask is None else (~mask.bool()).to(X.dtype)
-        return recall(X, *self._parameters_used(), self.dynamics, moves)
-
-    def _parameters_used(self):
-        """Return memories (k, d) and log weights (k,), of float32 at least."""
-        return at_least_float32(self.memories), at_least_float32(self.log_weights)
+        memories = at_least_float32(self.memories)
+        log_weights = at_least_float32(self.log_weights)
+        return recall(X, memories, log_weights, self.dynamics, moves)
 
     def loss(self, X, mask=None, fill=0.0):
         """Return the reconstruction error: equation (9) with a mask, else equation (8).
@@ -357,11 +355,15 @@ class AssociativeMemory(nn.Module):
 
     def _logits(self, X):
         """Return logarithms (n, k) of the attraction, up to one number a sample."""
-        memories, log_weights = self._parameters_used()
+        far = self.dynamics.inverse_temperature * self._divergences(X)
+        return at_least_float32(self.log_weights) - far
+
+    def _divergences(self, X):
+        """Return (n, k): what the inverse temperature multiplies."""
+        memories = at_least_float32(self.memories)
         if self.dynamics.metric == "cosine":
             memories = _on_sphere(memories)
-        far = _divergence(X, memories, self.dynamics.metric)
-        return log_weights - self.dynamics.inverse_temperature * far
+        return _divergence(X, memories, self.dynamics.metric)
 
     @in_full_precision
     def energy(self, X):
@@ -404,7 +406,4 @@ class AssociativeMemory(nn.Module):
         torch.Tensor of shape (n_samples,), int64
             Index of the memory that is nearest to the recalled sample.
         """
-        memories, _ = self._parameters_used()
-        metric = self.dynamics.metric
-        memories = _on_sphere(memories) if metric == "cosine" else memories
-        return _divergence(self(X), memories, metric).argmin(dim=-1)
+        return self._divergences(self(X)).argmin(dim=-1)

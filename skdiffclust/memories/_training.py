@@ -13,8 +13,6 @@ and the masks, so that S is one product for all of them. A row that is recalled 
 one whose features are all hidden, and start from themselves.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from scipy.spatial.distance import cdist
 
@@ -54,52 +52,19 @@ def completion_with_gradient(
     dynamics = dynamics._replace(inverse_temperature=beta)
     weight = sample_weight.astype(X.dtype)
     if dynamics.metric == "cosine":
-        terms = _by_cosines(X, memories, bias, dynamics, weight)
+        error, gradient, by_logits, share = _by_cosines(
+            X, memories, bias, dynamics, weight
+        )
     else:
-        fill = fill.astype(X.dtype)
-        terms = _by_squares(X, memories, bias, dynamics, weight, groups, fill)
-    error, gradient, by_logits, share = terms
+        error, gradient, by_logits, share = _by_squares(
+            X, memories, bias, dynamics, weight, groups, fill.astype(X.dtype)
+        )
     return Completion(
         (error @ weight)[:, 0].astype(np.float64),
         gradient,
         by_logits.sum(axis=2, dtype=np.float64),
         _held(share, weight),
     )
-
-
-class _Rows(NamedTuple):
-    """Rows as the recursion takes them."""
-
-    known: np.ndarray  # (r, k, b) products of seen features and memories
-    first: np.ndarray  # (r, k, b) those of the start of hidden features
-    target: np.ndarray  # (r, k, b) those of their true values
-    grams: Grams  # products of memories in hidden features
-    error: np.ndarray  # (b,) error of hidden features without attraction
-
-
-def _rows_of(X, memories, groups, fill, left):
-    """Return the `_Rows` of X (b, d). Rows start from themselves if recalled whole.
-
-    `left` is the share of the start that is left after all steps.
-    """
-    target = _products(X, memories)
-    first = target.copy()
-    known = np.zeros_like(target)
-    error = (1.0 - left) ** 2 * squared_lengths(X).astype(X.dtype)
-    parts = []
-    for rows, features in groups:
-        own = memories
-        if features.start < features.stop:
-            own = memories[:, :, features]
-            part = X[rows, features]
-            start = fill[features]
-            products = _products(part, own)
-            known[:, :, rows] = target[:, :, rows] - products
-            target[:, :, rows] = products
-            first[:, :, rows] = (own @ start)[:, :, None]
-            error[rows] = squared_lengths(part - left * start)
-        parts.append((rows, own @ own.swapaxes(1, 2)))
-    return _Rows(known, first, target, Grams(parts), error)
 
 
 def _products(rows, memories):
@@ -130,36 +95,55 @@ def _by_squares(X, memories, bias, dynamics, weight, groups, fill):
     By squared Euclidean distances. The share (r, k, b) is largest for the memory that
     attracts a row.
     """
-    left = (1.0 - dynamics.step_size) ** dynamics.n_steps
-    rows = _rows_of(X, memories, groups, fill, left)
+    left = (1.0 - dynamics.step_size) ** dynamics.n_steps  # share of the start, at last
+    # Products (r, k, b) of memories with seen features, and with the start and the true
+    # values of hidden ones; rows start from themselves if recalled whole.
+    target = _products(X, memories)
+    first = target.copy()
+    known = np.zeros_like(target)
+    error = (1.0 - left) ** 2 * squared_lengths(X).astype(X.dtype)  # unattracted
+    parts = []
+    for rows, features in groups:
+        own = memories
+        if features.start < features.stop:
+            own = memories[:, :, features]
+            part = X[rows, features]
+            start = fill[features]
+            products = _products(part, own)
+            known[:, :, rows] = target[:, :, rows] - products
+            target[:, :, rows] = products
+            first[:, :, rows] = (own @ start)[:, :, None]
+            error[rows] = squared_lengths(part - left * start)
+        parts.append((rows, own @ own.swapaxes(1, 2)))
+    grams = Grams(parts)
     norms = np.einsum("rkd,rkd->rk", memories, memories)[:, :, None]
-    steps = euclidean_steps(rows.known, rows.first, rows.grams, norms, bias, dynamics)
-    gap = steps.products - rows.target
-    change = gap - rows.target + left * rows.first if left else gap - rows.target
-    change *= steps.pull
-    error = rows.error + change.sum(axis=1, keepdims=True)
-    pull = weight * steps.pull
+    shares, pull, ends = euclidean_steps(known, first, grams, norms, bias, dynamics)
+    gap = ends - target
+    change = gap - target + left * first if left else gap - target
+    change *= pull
+    error = error + change.sum(axis=1, keepdims=True)
+    weighted = weight * pull
     gap *= 2.0 * weight
-    by_first, by_logits, by_grams = euclidean_backward(steps, gap, rows.grams, dynamics)
-    rows.grams.add_outer(by_grams, pull, steps.pull)
+    by_first, by_logits, by_grams = euclidean_backward(shares, gap, grams, dynamics)
+    grams.add_outer(by_grams, weighted, pull)
     if left:
-        by_first += 2.0 * left * pull
-    by_target = -2.0 * pull
+        by_first += 2.0 * left * weighted
+    by_target = -2.0 * weighted
     by_products = 2.0 * dynamics.inverse_temperature * by_logits
     gradient = -by_products.sum(axis=2, keepdims=True) * memories
-    for (part, features), by_gram in zip(groups, by_grams, strict=True):
+    for (rows, features), by_gram in zip(groups, by_grams, strict=True):
         both = by_gram + by_gram.swapaxes(1, 2)
         if features.start == features.stop:
-            by_products[:, :, part] = by_first[:, :, part] + by_target[:, :, part]
+            by_products[:, :, rows] = by_first[:, :, rows] + by_target[:, :, rows]
             gradient += both @ memories
             continue
-        by_hidden = by_target[:, :, part] - by_products[:, :, part]
+        by_hidden = by_target[:, :, rows] - by_products[:, :, rows]
         gradient[:, :, features] += (
-            _weighted_rows(by_hidden, X[part, features])
-            + by_first[:, :, part].sum(axis=2, keepdims=True) * fill[features]
+            _weighted_rows(by_hidden, X[rows, features])
+            + by_first[:, :, rows].sum(axis=2, keepdims=True) * fill[features]
             + both @ memories[:, :, features]
         )
-    return error, gradient + _weighted_rows(by_products, X), by_logits, steps.pull
+    return error, gradient + _weighted_rows(by_products, X), by_logits, pull
 
 
 def _by_cosines(X, memories, bias, dynamics, weight):
