@@ -47,6 +47,7 @@ from skdiffclust._warnings import warn
 
 _FORMAT = 5
 # Names of the files of steps, finished or not, which no other program writes.
+_NAME = "skdiffclust-{:06d}.npz"
 _OURS = re.compile(r"skdiffclust-\d{6,}\.npz(\.part)?")
 # Prefixes of the names of arrays in the file of a step, and the name of the identity.
 _RECORD = "record."
@@ -66,9 +67,11 @@ def check_checkpoint(name, checkpoint, resume):
     checkpoint : path-like or None
     resume : bool
     """
-    allowed = {"checkpoint": [str, os.PathLike, None], "resume": ["boolean"]}
-    given = {"checkpoint": checkpoint, "resume": resume}
-    validate_parameter_constraints(allowed, given, caller_name=name)
+    validate_parameter_constraints(
+        {"checkpoint": [str, os.PathLike, None], "resume": ["boolean"]},
+        {"checkpoint": checkpoint, "resume": resume},
+        caller_name=name,
+    )
     if resume and checkpoint is None:
         raise ValueError(
             f"The 'checkpoint' parameter of {name} must be a folder with resume=True. "
@@ -122,9 +125,9 @@ class Checkpoint:
             (self.folder / name).unlink()
         steps = self._read_steps(len(names) - len(old))
         for number, (saved, start) in enumerate(steps):
-            problem = _difference(saved, record, varying, n_values or {})
-            if start and not problem:
-                problem = _difference(start, state, varying, n_values or {})
+            problem = _difference(saved, record, varying, n_values or {}) or (
+                start and _difference(start, state, varying, n_values or {})
+            )
             if problem:
                 raise self.refusal(f"{problem} in step {number}")
         self._records = [saved for saved, _ in steps]
@@ -171,16 +174,15 @@ class Checkpoint:
         )
 
     def _read_folder(self):
-        """Return the names of the files in the folder, which is created if needed.
+        """Return the names of our files in the folder, which is created if needed.
 
         ValueError for anything but a checkpoint and an empty folder.
         """
         if not os.path.lexists(self.folder):
             self.folder.mkdir(exist_ok=True)  # another process may make it meanwhile
         is_folder = self.folder.is_dir()
-        paths = self.folder.iterdir() if is_folder else []
-        names = [path.name for path in paths if path.name[0] != "."]
-        others = [name for name in names if not _OURS.fullmatch(name)]
+        names = os.listdir(self.folder) if is_folder else []
+        others = [n for n in names if n[0] != "." and not _OURS.fullmatch(n)]
         if others or not is_folder:
             what = f"one with {min(others)!r} in it" if others else "a file"
             raise ValueError(
@@ -188,16 +190,19 @@ class Checkpoint:
                 "path of one to create, or a checkpoint of skdiffclust. Got "
                 f"{what} instead. Choose another name."
             )
-        return names
+        return [name for name in names if _OURS.fullmatch(name)]
 
     def _read_steps(self, n_files):
         """Return the record and the state of each step, without an incomplete last."""
         steps = []
         for number in range(n_files):
-            arrays = _read_arrays(self._path(number))
+            arrays = _read_arrays(self.folder / _NAME.format(number))
             if arrays is None:
                 break
-            self._compare(json.loads(arrays.pop(_IDENTITY).item()))
+            identity = json.loads(arrays.pop(_IDENTITY).item())
+            different = dict(identity.items() ^ self._identity.items())
+            if different:
+                raise self.refusal(f"different values of {sorted(different)}")
             steps.append([without_prefix(p, arrays) for p in (_RECORD, _STATE)])
         if len(steps) < n_files - 1:
             raise self.refusal(f"step {len(steps)} missing or damaged")
@@ -211,29 +216,20 @@ class Checkpoint:
             )
         return steps
 
-    def _compare(self, identity):
-        """Refuse the identity of another computation."""
-        names = sorted(identity.keys() | self._identity.keys())
-        different = [n for n in names if identity.get(n) != self._identity.get(n)]
-        if different:
-            raise self.refusal(f"different values of {different}")
-
     def _write(self, number, state):
         """Write the file of a step aside, and rename it when it is complete."""
-        arrays = {_RECORD + n: array for n, array in self._records[number].items()}
-        arrays |= {_STATE + name: array for name, array in state.items()}
-        arrays[_IDENTITY] = json.dumps(self._identity).encode()
-        path = self._path(number)
+        arrays = {
+            **{_RECORD + n: array for n, array in self._records[number].items()},
+            **{_STATE + n: array for n, array in state.items()},
+            _IDENTITY: json.dumps(self._identity).encode(),
+        }
+        path = self.folder / _NAME.format(number)
         part = path.with_name(f"{path.name}.part")
         with part.open("wb") as file:
             np.savez(file, **arrays)
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
-
-    def _path(self, number):
-        """Return the path of the file of a step."""
-        return self.folder / f"skdiffclust-{number:06d}.npz"
 
 
 def _read_arrays(path):
@@ -251,13 +247,14 @@ def _difference(arrays, examples, varying, n_values):
         return f"other arrays {sorted(arrays.keys() ^ examples.keys())}"
     for name, array in arrays.items():
         example = np.asarray(examples[name])
-        shape = array.shape
-        if name in varying and array.ndim:
-            shape = (*example.shape[:1], *shape[1:])
-        if array.dtype != example.dtype or shape != example.shape:
+        first = int(name in varying)  # the axes from this one on have the same lengths
+        if (
+            array.dtype != example.dtype
+            or array.ndim != example.ndim
+            or array.shape[first:] != example.shape[first:]
+        ):
             return f"{array.dtype} {array.shape} for {name!r}"
-        high = n_values.get(name)
-        if high is not None and ((array < 0) | (array >= high)).any():
+        if name in n_values and ((array < 0) | (array >= n_values[name])).any():
             return f"indices out of range for {name!r}"
     return None
 
@@ -277,7 +274,6 @@ def identify(data, params, outputs=None):
         `probe_rows` of the data: an array, or a nest of lists of arrays and strings.
         They are compared in single precision.
     """
-    outputs = outputs or {}
     identity = {}
     for name, array in data.items():
         digest = hashlib.sha256()
@@ -288,7 +284,7 @@ def identify(data, params, outputs=None):
         identity[name] = digest.hexdigest()[:_N_DIGITS]
     for name, value in params.items():
         text = json.dumps(value, default=_plain, sort_keys=True)
-        text += json.dumps(outputs.get(name), default=_single_precision)
+        text += json.dumps((outputs or {}).get(name), default=_single_precision)
         identity[name] = hashlib.sha256(text.encode()).hexdigest()[:_N_DIGITS]
     return identity
 
@@ -392,12 +388,11 @@ class LoopCheckpoint:
             varying={"loop"},
             n_values=STREAM_VALUES,
         )
-        if arrays is None:
-            return False
-        restore_stream(self._random_state, arrays)
-        trained.load(arrays)
-        loop.restore(arrays["loop"], without_prefix("best.", arrays))
-        return True
+        if arrays is not None:
+            restore_stream(self._random_state, arrays)
+            trained.load(arrays)
+            loop.restore(arrays["loop"], without_prefix("best.", arrays))
+        return arrays is not None
 
     def save(self, loop, trained):
         """Write the state after an epoch; warn if that cannot be done."""

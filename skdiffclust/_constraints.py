@@ -12,6 +12,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from skdiffclust._validation import canonical_rows
+
 _NO_PAIRS = np.empty((0, 2), dtype=np.int64)
 _LABELS = "an array of shape (n_samples,) of integers or strings, -1 where unknown"
 _PAIRS = "index pairs of shape (n_links, 2)"
@@ -105,12 +107,10 @@ def as_constraints(n_samples, partial_labels=None, must_link=None, cannot_link=N
         if partial_labels.ndim == 1 and partial_labels.dtype.kind in "TUO":
             partial_labels = numbers_of_names(partial_labels, title)
         labels = _check_labels(partial_labels, n_samples, title, _LABELS)
-    must = cannot = _NO_PAIRS
-    if must_link is not None:
-        must = _check_must_link(must_link, n_samples)
-    if cannot_link is not None:
-        cannot = _check_cannot_link(cannot_link, n_samples)
-    return _close(labels, _components(must, n_samples), cannot)
+    must = _NO_PAIRS if must_link is None else must_link
+    cannot = _NO_PAIRS if cannot_link is None else cannot_link
+    component = _components(_check_must_link(must, n_samples), n_samples)
+    return _close(labels, component, _check_cannot_link(cannot, n_samples))
 
 
 def constraints_from_matrix(constraints, n_samples):
@@ -425,18 +425,16 @@ def _pairs_of_incidence(incidence, n_samples, title):
             f"{title}, when sparse, must be {_INCIDENCE}, here with {n_samples} "
             f"samples. Got the shape {incidence.shape} instead."
         )
-    incidence = sparse.csc_array(incidence, copy=True)
-    incidence.sum_duplicates()
-    incidence.eliminate_zeros()
-    negative = np.flatnonzero(incidence.data < 0)
+    links = canonical_rows(incidence.T)
+    negative = np.flatnonzero(links.data < 0)
     if negative.size:
-        column = int(np.searchsorted(incidence.indptr, negative[0], side="right")) - 1
+        column = int(np.searchsorted(links.indptr, negative[0], side="right")) - 1
         raise ValueError(
             f"{title}, when sparse, must have positive entries at the two samples of a "
-            f"link. Got {incidence.data[negative[0]]} in column {column} instead. Mark "
+            f"link. Got {links.data[negative[0]]} in column {column} instead. Mark "
             "both samples by 1, and pass samples that must be separated as cannot_link."
         )
-    n_ends = np.diff(incidence.indptr)
+    n_ends = np.diff(links.indptr)
     if (n_ends > 2).any():
         column = int(np.argmax(n_ends > 2))
         raise ValueError(
@@ -444,8 +442,8 @@ def _pairs_of_incidence(incidence, n_samples, title):
             f"samples of a link. Got {n_ends[column]} in column {column} instead. Use "
             "one column for each link."
         )
-    starts = incidence.indptr[:-1][n_ends == 2]
-    ends = [incidence.indices[starts], incidence.indices[starts + 1]]
+    starts = links.indptr[:-1][n_ends == 2]
+    ends = [links.indices[starts], links.indices[starts + 1]]
     return np.column_stack(ends).astype(np.int64)
 
 
@@ -484,7 +482,19 @@ def _close(labels, component, cannot):
     if not len(cannot):
         return Constraints(groups, classes, cannot)
     ends = np.sort(groups[cannot], axis=1)
-    _refuse_joined(cannot[ends[:, 0] == ends[:, 1]], component)
+    within = cannot[ends[:, 0] == ends[:, 1]]
+    if len(within):
+        first, second = within[0]
+        reason = (
+            "must-links join them"
+            if component[first] == component[second]
+            else "partial labels, closed under the must-links, put both in one class"
+        )
+        raise ValueError(
+            f"The constraints contradict each other: samples {first} and {second} must "
+            f"not be linked, but {reason}. Remove the cannot-link, or a link that "
+            "connects the two samples."
+        )
     class_of_group = np.full(groups.max() + 1, -1, dtype=np.int64)
     class_of_group[groups] = classes
     implied = (class_of_group[ends] >= 0).all(axis=1)
@@ -522,23 +532,6 @@ def number_by_first_row(values):
     """Return ids (n,) from 0 up, equal where values (n,) are, in order of first row."""
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse]
-
-
-def _refuse_joined(pairs, component):
-    """Refuse cannot-links (m, 2) between samples that the closure put in one group."""
-    if not len(pairs):
-        return
-    first, second = pairs[0]
-    reason = (
-        "must-links join them"
-        if component[first] == component[second]
-        else "partial labels, closed under the must-links, put both in one class"
-    )
-    raise ValueError(
-        f"The constraints contradict each other: samples {first} and {second} must not "
-        f"be linked, but {reason}. Remove the cannot-link, or a link that connects the "
-        "two samples."
-    )
 
 
 def _clique_as_classes(constraints):

@@ -14,9 +14,14 @@ def equal_rows(X):
 
     Sparse X must be canonical, see `_validation.canonical_rows`.
     """
-    if issparse(X):
-        return _equal_sparse_rows(X)
-    return np.unique(first_equal(X), return_inverse=True)[1]
+    if not issparse(X):
+        return np.unique(first_equal(X), return_inverse=True)[1]
+    numbers = {}
+    groups = np.empty(X.shape[0], dtype=np.int64)
+    for i, (start, stop) in enumerate(zip(X.indptr[:-1], X.indptr[1:], strict=True)):
+        row = X.indices[start:stop].tobytes(), X.data[start:stop].tobytes()
+        groups[i] = numbers.setdefault(row, len(numbers))
+    return groups
 
 
 def first_equal(X):
@@ -89,13 +94,3 @@ def _factors(n_columns):
     """Return random odd numbers (n_columns,) uint64, the same in all processes."""
     factors = np.random.RandomState(0).randint(1, 2**31, size=n_columns) * 2 + 1
     return factors.astype(np.uint64)
-
-
-def _equal_sparse_rows(X):
-    """Return the `equal_rows` of a canonical csr_array (n, d)."""
-    numbers = {}
-    groups = np.empty(X.shape[0], dtype=np.int64)
-    for i, (start, stop) in enumerate(zip(X.indptr[:-1], X.indptr[1:], strict=True)):
-        row = X.indices[start:stop].tobytes(), X.data[start:stop].tobytes()
-        groups[i] = numbers.setdefault(row, len(numbers))
-    return groups

@@ -202,8 +202,7 @@ class ClustererComparison:
     @property
     def _reference_data(self):
         """The reference, in words."""
-        gaussian = self.reference == "gaussian"
-        return "one Gaussian" if gaussian else "permuted columns"
+        return "one Gaussian" if self.reference == "gaussian" else self.reference
 
     def __repr__(self):
         """Return a line for each clusterer."""
@@ -340,13 +339,14 @@ def compare_clusterers(
         for field in _BY_CLUSTERER
     }
     labels = by_field["labels"]
+    rows = _as_numbers(X, accept_sparse="csr")
     return ClustererComparison(
         names=tuple(results),
         **by_field,
         n_fitted=len(chosen),
         n_clusters={name: len(_sizes(labels[name])) for name in results},
         reference="gaussian" if _as_numbers(X) is not None else "permuted columns",
-        scores=_scores(X, labels, order),
+        scores={name: _scores(rows, labels[name], order) for name in results},
         agreement=_agreement(labels),
         left_out=left_out,
     )
@@ -551,14 +551,11 @@ def _sizes(labels):
     return np.unique(labels[labels >= 0], return_counts=True)[1]
 
 
-def _scores(X, labels, order):
-    """Return {name: {score: value}} of the samples that have a cluster."""
-    rows = _as_numbers(X, accept_sparse="csr")
-    return {name: _scores_of(rows, labels[name], order) for name in labels}
+def _scores(rows, labels, order):
+    """Return {score: value} of the samples that have a cluster in labels (n,).
 
-
-def _scores_of(rows, labels, order):
-    """Return {score: value} of labels (n,); NaN if rows (n, d) is None."""
+    NaN if rows (n, d) is None.
+    """
     scores = dict.fromkeys(
         ("silhouette", "calinski_harabasz", "davies_bouldin"), np.nan
     )

@@ -134,10 +134,12 @@ class SpanningForestDisplay:
             "linestyles": "--",
             "zorder": 1,
         } | (cut_kw or {})
-        self.edges_ = LineCollection(segments[~is_cut], **kept_style)
-        self.cut_edges_ = LineCollection(segments[is_cut], **cut_style)
-        self.ax_.add_collection(self.edges_)
-        self.ax_.add_collection(self.cut_edges_)
+        self.edges_ = self.ax_.add_collection(
+            LineCollection(segments[~is_cut], **kept_style)
+        )
+        self.cut_edges_ = self.ax_.add_collection(
+            LineCollection(segments[is_cut], **cut_style)
+        )
         style = {"c": _label_colours(self.labels), "s": 14, "zorder": 2} | (
             point_kw or {}
         )
@@ -391,9 +393,7 @@ class TrainingHistoryDisplay:
         n_epochs = max(map(len, self.history.values()), default=0)
         epochs = np.arange(1, n_epochs + 1)
         columns = list(self.history) if columns is None else list(columns)
-        _draw_columns(self, epochs, self.history, columns, ax, line_kw)
-        for axes in self.axes_:
-            axes.set(xlabel="epoch")
+        _draw_columns(self, "epoch", epochs, self.history, columns, ax, line_kw)
         return self
 
 
@@ -471,8 +471,7 @@ class NClustersCurveDisplay:
                 "The 'estimator' parameter of NClustersCurveDisplay must be fitted "
                 "with n_clusters='auto'. Got one without n_clusters_curve_ instead."
             )
-        display = cls(curve, estimator.n_clusters_)
-        return display.plot(ax=ax, columns=columns, **kwargs)
+        return cls(curve, estimator.n_clusters_).plot(ax=ax, columns=columns, **kwargs)
 
     def plot(self, ax=None, *, columns=None, line_kw=None, mark_kw=None):
         """Plot the visualization.
@@ -505,7 +504,8 @@ class NClustersCurveDisplay:
             columns = [name for name in curve if np.isfinite(curve[name]).any()]
             columns = columns or list(curve)
         style = {"marker": "o", "markersize": 3} | (line_kw or {})
-        _draw_columns(self, numbers, curve, list(columns), ax, style)
+        columns = list(columns)
+        _draw_columns(self, "number of clusters", numbers, curve, columns, ax, style)
         mark = {"color": "0.5", "linestyle": "--", "zorder": 0} | (mark_kw or {})
         for axes, line in zip(self.axes_, self.lines_.values(), strict=True):
             values = line.get_ydata()
@@ -514,7 +514,6 @@ class NClustersCurveDisplay:
                 axes.set_yscale("log")
             if self.n_clusters is not None:
                 axes.axvline(self.n_clusters, **mark)
-            axes.set(xlabel="number of clusters")
         return self
 
 
@@ -682,7 +681,7 @@ class ClustererComparisonDisplay:
         ax.set_title("stability (ticks: data without clusters)", fontsize=9)
 
 
-def _draw_columns(display, x, table, columns, ax, line_kw):
+def _draw_columns(display, xlabel, x, table, columns, ax, line_kw):
     """Draw columns of a table (dict) over x (n,), each on Axes of its own.
 
     Assigns `axes_`, `figure_` and `lines_` of a display.
@@ -699,7 +698,7 @@ def _draw_columns(display, x, table, columns, ax, line_kw):
     for axes, name in zip(display.axes_, columns, strict=True):
         values = np.asarray(table[name], dtype=np.float64)
         (display.lines_[name],) = axes.plot(x, values, **line_kw)
-        axes.set(ylabel=name.replace("_", " "))
+        axes.set(xlabel=xlabel, ylabel=name.replace("_", " "))
 
 
 def _check_positions(positions, n_samples, owner):

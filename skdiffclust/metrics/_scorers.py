@@ -88,11 +88,9 @@ def path_silhouette_scorer(estimator, X, y=None, *, max_samples=500):
     >>> search.fit(X).best_params_
     {'n_clusters': 2}
     """
-    rows, labels = _predicted(estimator, X, max_samples, "path_silhouette_scorer")
-    if _is_degenerate(labels):
-        return -1.0
-    paths = _shortest_paths(check_array(rows, dtype=np.float64))
-    return float(silhouette_score(paths, labels, metric="precomputed"))
+    return _index(
+        _path_silhouette, -1.0, estimator, X, max_samples, "path_silhouette_scorer"
+    )
 
 
 @validate_params(_AT_LEAST_TWO, prefer_skip_nested_validation=False)
@@ -154,10 +152,9 @@ def silhouette_scorer(estimator, X, y=None, *, max_samples=2000):
     >>> search.fit(X).best_params_
     {'n_clusters': 3}
     """
-    rows, labels = _predicted(estimator, X, max_samples, "silhouette_scorer")
-    if _is_degenerate(labels):
-        return -1.0
-    return float(silhouette_score(rows, labels))
+    return _index(
+        silhouette_score, -1.0, estimator, X, max_samples, "silhouette_scorer"
+    )
 
 
 @validate_params(_AT_LEAST_TWO, prefer_skip_nested_validation=False)
@@ -217,10 +214,14 @@ def calinski_harabasz_scorer(estimator, X, y=None, *, max_samples=100_000):
     >>> calinski_harabasz_scorer(two, X) < calinski_harabasz_scorer(three, X)
     True
     """
-    rows, labels = _predicted(estimator, X, max_samples, "calinski_harabasz_scorer")
-    if _is_degenerate(labels):
-        return 0.0
-    return float(calinski_harabasz_score(rows, labels))
+    return _index(
+        calinski_harabasz_score,
+        0.0,
+        estimator,
+        X,
+        max_samples,
+        "calinski_harabasz_scorer",
+    )
 
 
 @validate_params(
@@ -345,10 +346,14 @@ def _last_step(estimator, X, max_samples, caller):
     return estimator, rows
 
 
-def _predicted(estimator, X, max_samples, caller):
-    """Return samples (m, d) in the space of the last step, and its labels (m,)."""
+def _index(index, worst, estimator, X, max_samples, caller):
+    """Return ``index(rows, labels)`` of the clusters predicted by the last step.
+
+    `worst` where they are one cluster, or as many as there are samples.
+    """
     step, rows = _last_step(estimator, X, max_samples, caller)
-    return rows, step.predict(rows)
+    labels = step.predict(rows)
+    return worst if _is_degenerate(labels) else float(index(rows, labels))
 
 
 def _is_degenerate(labels):
@@ -357,8 +362,9 @@ def _is_degenerate(labels):
     return n_clusters < 2 or n_clusters == len(labels)
 
 
-def _shortest_paths(rows):
-    """Return the lengths (m, m) of shortest paths between rows (m, d), steps cubed."""
+def _path_silhouette(rows, labels):
+    """Return the silhouette by the shortest paths between rows (m, d), steps cubed."""
+    rows = check_array(rows, dtype=np.float64)
     paths = cdist(rows, rows)
     # One scale for all data: nothing overflows, and the silhouette has no unit.
     paths /= max(paths.max(), np.finfo(np.float64).tiny)
@@ -366,7 +372,7 @@ def _shortest_paths(rows):
     # Floyd and Warshall by hand: csgraph takes lengths below 1e-8 for missing edges.
     for middle in range(len(paths)):
         np.minimum(paths, paths[:, middle, None] + paths[middle], out=paths)
-    return paths
+    return silhouette_score(paths, labels, metric="precomputed")
 
 
 def _fresh_copy(estimator, rng):
