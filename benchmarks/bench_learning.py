@@ -26,15 +26,15 @@ Peers: ``raw``, the features; ``cross-entropy`` and ``contrastive`` (supervised,
 a perceptron of the size of ``ours, mlp``, trained on the labelled samples;
 ``contrastive, linear``, the same with the encoder of ours; ``NCA`` of scikit-learn from
 principal components; ``propagation``, scikit-learn's LabelSpreading, whose shares of
-the classes are the embedding; ``UMAP``, semi-supervised: the last,
-since it needs umap-learn.
+the classes are the embedding; and at the end ``UMAP``, semi-supervised, which needs
+umap-learn.
 
 "probe": ``make_pipeline(SpanningForestEmbedding(k), LogisticRegression())`` beside
 ``LogisticRegression()`` on the features: both classify test samples from the same
 labels, of samples of all classes. The same for ``KNeighborsClassifier(1)``, which
-measures the distances. Nothing was tuned here. A line has the
-share of test samples that are right, mean and standard deviation over the seeds, and
-the number of seeds on which the embedding is at least as good. One thread.
+measures the distances. Nothing was tuned here. A line has the share of test samples
+that are right, mean and standard deviation over the seeds, and the number of seeds on
+which the embedding is at least as good. One thread.
 
 .. [1] P. Khosla et al., "Supervised Contrastive Learning", NeurIPS 2020.
 """
