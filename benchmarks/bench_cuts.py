@@ -4,6 +4,7 @@
 
 graphs    normalised cut, adjusted Rand index, number of clusters and seconds on graphs
           with known groups, beside METIS, Leiden and spectral clustering
+calls     the same on networks of the functions of ten packages, and which name which
 tables    the mean index on neighbours of at most 2000 samples of eleven tables
 seeds     how much partitions of one graph by five random states agree
 sizes     bounds on sizes, beside k-means-constrained
@@ -20,13 +21,17 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import argparse
+import ast
 import warnings
+from importlib.util import find_spec
+from pathlib import Path
 from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 import torch
+from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 from shared import TABLES, agreements, load, seconds, some, standardised, versions
 from sklearn.cluster import SpectralClustering
@@ -207,6 +212,43 @@ def network(name):
     return Problem(as_graph(graph), y, len(np.unique(y)))
 
 
+def calls_in(package, least=15):
+    """Return the network of functions and classes of a package, and its parts.
+
+    Nodes are those at the top of a module, but for tests. One that contains the name of
+    another, which no third has, is linked to it. Parts are the modules and subpackages
+    with at least 15 nodes in the largest component.
+    """
+    root = Path(find_spec(package).submodule_search_locations[0])
+    nodes, parts = [], []
+    for path in sorted(root.rglob("*.py")):
+        folders = path.relative_to(root).with_suffix("").parts
+        if not {"test", "tests", "testing"}.intersection(folders):
+            body = ast.parse(path.read_bytes()).body
+            found = [node for node in body if hasattr(node, "name")]
+            nodes += found
+            parts += [folders[0]] * len(found)
+    names, place, counts = np.unique(
+        [node.name for node in nodes], return_index=True, return_counts=True
+    )
+    place_of = dict(zip(names[counts == 1], place[counts == 1], strict=True))
+    edges = set()
+    for i, node in enumerate(nodes):
+        for part in ast.walk(node):
+            name = getattr(part, "id", getattr(part, "attr", None))
+            if name in place_of:
+                edges.add((i, place_of[name]))
+    graph = _graph(*np.transpose(list(edges)), len(nodes))
+    y = np.unique(parts, return_inverse=True)[1]
+    for limit in (0, least, least):
+        kept = np.flatnonzero(np.bincount(y)[y] >= limit)
+        components = connected_components(graph[kept][:, kept])[1]
+        kept = kept[components == np.bincount(components).argmax()]
+        graph, y = as_graph(graph[kept][:, kept]), y[kept]
+    y = np.unique(y, return_inverse=True)[1]
+    return Problem(graph, y, y.max() + 1)
+
+
 def unequal_blobs(seed):
     """Return the neighbours graph of seven blobs of 5 to 3000 rows."""
     sizes = [3000, 600, 200, 60, 30, 15, 5]
@@ -343,6 +385,18 @@ def graphs(graphs_of=GRAPHS, n_seeds=2):
         print(f"mean ARI of {len(found)}: {method:24s} {np.nanmean(found):.3f}")
 
 
+# Defaults were chosen on none of these.
+PACKAGES = (
+    "docutils matplotlib networkx numba numpy pandas scipy sklearn sphinx sympy"
+).split()
+
+
+def calls():
+    """Do the same for which functions of a package name which."""
+    print(versions(*(name for name in PACKAGES if name != "sklearn")))
+    graphs({name: lambda _, name=name: calls_in(name) for name in PACKAGES})
+
+
 # Images and spectra: their features have one unit, and are not standardised.
 ONE_UNIT = "isolet", "mnist_t10k", "usps_train"
 
@@ -428,7 +482,7 @@ def cells(n_splits=5):
         print(k, *np.round(figures, 3))
 
 
-PARTS = {part.__name__: part for part in (graphs, tables, seeds, sizes, cells)}
+PARTS = {part.__name__: part for part in (graphs, calls, tables, seeds, sizes, cells)}
 
 
 def main():
