@@ -605,7 +605,8 @@ class ClAM(
         if run.labels is not None:
             numbers = np.argsort(order)[run.labels]
             self.labels_ = np.where(run.labels < 0, self.labels_, numbers)
-        self.inertia_ = self._inertia(X, weight)
+        far = self._divergences(X)[np.arange(len(weight)), self.labels_]
+        self.inertia_ = float(weight @ far)
         labels = self.labels_ if run.X is X else self._assign(run.X)
         sizes = np.bincount(labels, run.weight, minlength=n_clusters)
         self.n_clusters_ = int(np.count_nonzero(sizes))
@@ -619,14 +620,12 @@ class ClAM(
         dynamics = Dynamics(
             self.inverse_temperature_, self.n_steps, self.step_size, self.metric
         )
-        log_weights = np.log(self.cluster_weights_)
-        return assign(X, self.cluster_centers_, log_weights, dynamics)
+        return assign(X, self.cluster_centers_, np.log(self.cluster_weights_), dynamics)
 
-    def _inertia(self, X, weight):
-        """Return the sum of distances (squared if Euclidean) to the own memory."""
-        far = self._distances(X)[np.arange(len(weight)), self.labels_]
-        far = np.square(far) if self.metric == "euclidean" else far
-        return float(weight @ far)
+    def _divergences(self, X):
+        """Return what β multiplies (n, k): distances, squared if Euclidean."""
+        far = self._distances(X)
+        return np.square(far) if self.metric == "euclidean" else far
 
     def _distances(self, X):
         """Return distances (n, k), float64, of samples to the memories of clusters."""
@@ -674,10 +673,8 @@ class ClAM(
         shares : ndarray of shape (n_samples, n_clusters), float64
             Not negative; rows sum to one.
         """
-        far = self._distances(self._rows(X))
-        far = np.square(far) if self.metric == "euclidean" else far
-        logits = -self.inverse_temperature_ * far + np.log(self.cluster_weights_)
-        return softmax(logits)
+        far = self._divergences(self._rows(X))
+        return softmax(np.log(self.cluster_weights_) - self.inverse_temperature_ * far)
 
     def transform(self, X):
         """Return the distances of samples to the memories.

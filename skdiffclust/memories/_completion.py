@@ -161,8 +161,7 @@ def _with_tails(both, limit, end):
     share = np.maximum(extreme.sum(axis=0) / seen.sum(axis=0), _EXTREME)
     n_seen = (far.T @ seen).astype(np.int64)
     chance = bdtrc(far.T @ extreme - 1.0, n_seen, share)
-    columns = np.arange(len(end))
-    itself = (tails[:, None] - columns) % (len(end) // 2) == 0
+    itself = (tails[:, None] - np.arange(len(end))) % (len(end) // 2) == 0
     goes_with = (len(end) * chance < _CHANCE) & ~itself
     partners = goes_with.T.astype(np.float64)
     is_tail = (far > 0) & (2.0 * extreme @ partners > seen @ partners)
@@ -244,8 +243,7 @@ def fit_completer(
         for ridge in RIDGES if linear_correction else RIDGES[:1]:
             normal = _fit_normal(Z, seen, ridge)
             choices = _choices(normal, ridge, inverse_temperature, linear_correction)
-            choice, error = _choose(Z, seen, choices, seed)
-            fits.append((error, choice, normal))
+            fits.append((*_choose(Z, seen, choices, seed), normal))
         _, choice, normal = min(fits, key=itemgetter(0))
         memories, center, covariance = normal
         rows = np.arange(len(Z))
@@ -269,14 +267,10 @@ def fit_completer(
 
 
 def _standardised(X, kept):
-    """Return units (d,) of X (n, d), its `kept` samples, zero if hidden, and seen."""
-    mean, scale = _units(X)
-    seen = ~np.isnan(X[kept])
-    return mean, scale, np.where(seen, (X[kept] - mean) / scale, 0.0), seen
+    """Return units (d,) of X (n, d), its `kept` samples, zero if hidden, and seen.
 
-
-def _units(X):
-    """Return means and standard deviations (d,) of the seen values of X (n, d)."""
+    The units are the means and the standard deviations of the seen values.
+    """
     mean = np.nanmean(X, axis=0)
     gaps = X - mean
     largest = np.nanmax(np.abs(gaps), axis=0)
@@ -285,7 +279,9 @@ def _units(X):
     scale = largest * np.sqrt(np.nanmean(np.square(ratios), axis=0))
     # A spread within rounding error is that of a constant feature.
     is_constant = scale <= 1e-9 * np.maximum(np.abs(mean), largest)
-    return mean, np.where(is_constant | (scale == 0), 1.0, scale)
+    scale = np.where(is_constant | (scale == 0), 1.0, scale)
+    seen = ~np.isnan(X[kept])
+    return mean, scale, np.where(seen, (X[kept] - mean) / scale, 0.0), seen
 
 
 def _choices(normal, ridge, inverse_temperature, linear_correction):
@@ -294,9 +290,8 @@ def _choices(normal, ridge, inverse_temperature, linear_correction):
     temperatures = (0.0, *(c / variance for c in CONCENTRATIONS))
     if inverse_temperature != "auto":
         temperatures = (float(inverse_temperature),)
-    corrections = (linear_correction,)
-    if linear_correction == "auto":
-        corrections = (True, False)
+    is_open = linear_correction == "auto"
+    corrections = (True, False) if is_open else (linear_correction,)
     return [
         Choice(beta, is_corrected, ridge)
         for beta in temperatures
@@ -305,7 +300,7 @@ def _choices(normal, ridge, inverse_temperature, linear_correction):
 
 
 def _choose(Z, seen, choices, seed):
-    """Return the choice that completes hidden entries best, and its squared error.
+    """Return the least squared error of completing hidden entries, and its choice.
 
     Some of the seen entries of Z (n, d) are hidden for that.
     """
@@ -318,7 +313,7 @@ def _choose(Z, seen, choices, seed):
     hidden[seen.sum(axis=1) - hidden.sum(axis=1) < 1] = False
     hidden[:, seen.sum(axis=0) - hidden.sum(axis=0) < 2] = False
     if not hidden.any():
-        return choices[0], 0.0
+        return 0.0, choices[0]
     shown = seen & ~hidden
     Z_shown = np.where(shown, Z, 0.0)
     normal = _fit_normal(Z_shown, shown, choices[0].ridge)
@@ -341,7 +336,7 @@ def _choose(Z, seen, choices, seed):
         # So that no single entry decides.
         errors.append(float(np.minimum(squares, _LARGEST_ERROR**2).mean()))
     best = int(np.argmin(errors))
-    return choices[best], errors[best]
+    return errors[best], choices[best]
 
 
 def _precision(normal, recalled, choice, rows):
@@ -473,8 +468,8 @@ def _correlated(Z, columns):
     if len(columns) <= _MOST_TOGETHER // 2:
         return [columns]
     part = Z[:, columns]
-    part = part - part.mean(axis=1, keepdims=True)
-    weights = randomized_svd(part, 1, random_state=0)[2][0]
+    centred = part - part.mean(axis=1, keepdims=True)
+    weights = randomized_svd(centred, 1, random_state=0)[2][0]
     order = np.argsort(weights, kind="stable")
     halves = np.array_split(columns[order], 2)
     return [block for half in halves for block in _correlated(Z, half)]
@@ -487,8 +482,7 @@ def _fit_block(Z, seen, ridge):
     """
     n_samples, n_features = Z.shape
     mask = seen.astype(np.float64)
-    pairs = mask.T @ mask
-    covariance = Z.T @ Z / np.maximum(pairs, 1.0)
+    covariance = Z.T @ Z / np.maximum(mask.T @ mask, 1.0)
     values, vectors = np.linalg.eigh(_shrunk(covariance, n_samples, ridge))
     covariance = (vectors * np.maximum(values, ridge)) @ vectors.T
     mean = np.zeros(n_features)

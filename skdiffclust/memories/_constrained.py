@@ -55,8 +55,9 @@ def _groups_apart(Z, weight, groups, n_memories):
     """
     sizes = np.bincount(groups, weight)
     shares = weight / np.where(sizes > 0, sizes, 1.0)[groups]
-    where = groups, np.arange(len(groups))
-    members = sparse.csr_array((shares, where), shape=(len(sizes), len(groups)))
+    members = sparse.csr_array(
+        (shares, (groups, np.arange(len(groups)))), shape=(len(sizes), len(groups))
+    )
     means = members @ Z
     squares = squared_lengths(means)
     chosen = [int(np.argmax(sizes))]

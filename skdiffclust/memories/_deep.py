@@ -86,23 +86,24 @@ def make_autoencoder(encoder, decoder, shown, n_clusters, n_samples, random_stat
     `shown` (m, d) are some samples in training units. Modules are copied.
     """
     n_features = shown.shape[1]
-    dtype = shown.dtype
+    kind = to_tensor(shown[:0]).dtype
 
     def perceptron(sizes):
-        return encoder_module(Encoder.with_random_weights(sizes, random_state, dtype))
+        return encoder_module(
+            Encoder.with_random_weights(sizes, random_state, shown.dtype)
+        )
 
     if isinstance(encoder, str):
-        width = min(_LATENT, n_features)
-        encoder = perceptron([n_features, *_HIDDEN, width])
+        encoder = perceptron([n_features, *_HIDDEN, min(_LATENT, n_features)])
     else:
-        what = "'encoder' parameter of DeepClAM"
-        encoder = own_module(encoder, what, "'mlp'").to(to_tensor(shown[:0]).dtype)
+        encoder = own_module(encoder, "'encoder' parameter of DeepClAM", "'mlp'")
+        encoder = encoder.to(kind)
     codes = codes_of(encoder, shown)
     if decoder is None:
         decoder = perceptron([codes.shape[1], *_HIDDEN[::-1], n_features])
     else:
         what = "'decoder' parameter of DeepClAM"
-        decoder = own_module(decoder, what, "None").to(to_tensor(shown[:0]).dtype)
+        decoder = own_module(decoder, what, "None").to(kind)
         samples = outputs_of(decoder, codes[:1], "decoder")
         if samples.shape != (1, n_features):
             raise ValueError(
@@ -113,7 +114,7 @@ def make_autoencoder(encoder, decoder, shown, n_clusters, n_samples, random_stat
     # For callbacks, until clusters are found.
     memories = codes[np.arange(n_clusters) % len(codes)]
     model = Autoencoder(encoder, decoder, memories, n_samples)
-    model.memory.to(to_tensor(shown[:0]).dtype)
+    model.memory.to(kind)
     return model
 
 
@@ -138,8 +139,10 @@ class DeepTraining:
     def run(self, loop, attributes, checkpoint):
         """Run the epochs of a loop; leave the best weights and the last clusters."""
         self._attributes = attributes
-        trained = [part for part in self.model.parameters() if part.requires_grad]
-        self._adam = torch.optim.Adam(trained, lr=self.deep.learning_rate)
+        self._adam = torch.optim.Adam(
+            [part for part in self.model.parameters() if part.requires_grad],
+            lr=self.deep.learning_rate,
+        )
         networks = (*self.model.encoder.parameters(), *self.model.decoder.parameters())
         if not any(part.requires_grad for part in networks):
             # The user's networks are trained already, and are not to change.
@@ -189,8 +192,9 @@ class DeepTraining:
             Z = self.scaling.transform(self.X[chosen])
             drawn = self.random_state.uniform(size=Z.shape)
             shown = np.where(drawn < self.deep.mask_probability, Z.dtype.type(0), Z)
-            arrays = Z, shown, self.weight[chosen]
-            tensors = [to_tensor(array, device) for array in arrays]
+            tensors = [
+                to_tensor(array, device) for array in (Z, shown, self.weight[chosen])
+            ]
             yield *tensors, self.model.labels[torch.as_tensor(chosen, device=device)]
 
     def _loss(self, batch):

@@ -291,8 +291,9 @@ class DeepClAM(
         self.n_clusters_curve_ = None
         n_clusters = self.n_clusters
         if n_clusters == "auto":
-            Z = scaling.transform(X)
-            n_clusters = count_memories(self, Z, weight, random_state)
+            n_clusters = count_memories(
+                self, scaling.transform(X), weight, random_state
+            )
         model = make_autoencoder(
             self.encoder,
             self.decoder,
@@ -346,21 +347,17 @@ class DeepClAM(
         """Return the fitted attributes that `predict` needs."""
         from skdiffclust._torch import module_encoder, module_on_cpu, module_state
 
-        networks = []
-        for given, part in (
-            (self.encoder, model.encoder),
-            (self.decoder, model.decoder),
-        ):
+        def fitted(given, part):
             if given is None or isinstance(given, str):
                 arrays = module_encoder(part)
-                networks.append((arrays.weights, arrays.biases))
-            else:
-                networks.append(module_on_cpu(part, module_state(part)))
+                return arrays.weights, arrays.biases
+            return module_on_cpu(part, module_state(part))
+
         return {
             "cluster_centers_": model.memories.astype(X.dtype),
             "inverse_temperature_": float(model.beta),
-            "encoder_": networks[0],
-            "decoder_": networks[1],
+            "encoder_": fitted(self.encoder, model.encoder),
+            "decoder_": fitted(self.decoder, model.decoder),
             "_input_scaling": scaling,
         }
 
@@ -427,8 +424,7 @@ class DeepClAM(
         shares : ndarray of shape (n_samples, n_clusters), float64
             Shares of the first attraction step; rows sum to one.
         """
-        far = np.square(self._distances(X))
-        return softmax(-self.inverse_temperature_ * far)
+        return softmax(-self.inverse_temperature_ * np.square(self._distances(X)))
 
     def transform(self, X):
         """Return the codes of samples.
@@ -460,8 +456,11 @@ class DeepClAM(
         """
         check_is_fitted(self)
         codes = check_array(X, dtype=[np.float64, np.float32])
-        kind = self.cluster_centers_.dtype
-        samples = outputs_of(self.decoder_, codes.astype(kind, copy=False), "decoder")
+        samples = outputs_of(
+            self.decoder_,
+            codes.astype(self.cluster_centers_.dtype, copy=False),
+            "decoder",
+        )
         return self._input_scaling.inverse_transform(samples).astype(codes.dtype)
 
     def score(self, X, y=None, sample_weight=None):

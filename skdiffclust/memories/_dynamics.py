@@ -393,8 +393,8 @@ def check_weights(weights, n_clusters):
     if weights is None:
         return np.ones(n_clusters)
     weights = np.asarray(weights, dtype=np.float64)
-    finite = np.isfinite(weights).all() and weights.ndim == 1
-    if not finite or weights.shape != (n_clusters,) or not np.all(weights > 0):
+    is_valid = np.isfinite(weights) & (weights > 0)
+    if weights.shape != (n_clusters,) or not is_valid.all():
         raise ValueError(
             "The weights of the memories must be positive and finite, one for each of "
             f"{n_clusters} memories. Got {weights!r} instead. Pass None for equal ones."

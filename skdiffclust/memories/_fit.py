@@ -85,9 +85,8 @@ class Fit:
             best = np.argsort(costs, kind="stable")
             centers = self._run_lloyd(seeds[best], costs[best])
             self._converged = centers, log_weights
-            seeds = np.concatenate([centers[None], seeds[best[1:_CONSTRAINED]]])
-            if self._constraints is None:
-                seeds = seeds[:1]
+            n_seeds = 1 if self._constraints is None else _CONSTRAINED
+            seeds = np.concatenate([centers[None], seeds[best[1:n_seeds]]])
         if self._constraints is not None:
             Z = self.scaling.transform(self.X)
             centers, labels = constrained_lloyd(
@@ -230,8 +229,9 @@ class Fit:
         descent.memories, descent.log_weights = map(
             np.stack, zip(*candidates, strict=True)
         )
-        labels = [assign(self._Z, *each, self.dynamics) for each in candidates]
-        counts = [len(np.unique(each)) for each in labels]
+        counts = [
+            len(np.unique(assign(self._Z, *each, self.dynamics))) for each in candidates
+        ]
         losses = descent.evaluate(self._Z, self._sample_weight)
         restart = int(np.lexsort((losses, np.negative(counts)))[0])
         before, after = loop.history["loss"][0], min(loop.history["loss"])

@@ -257,8 +257,8 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
         if not self.keep_empty_features:
             completed = completed[:, self._is_kept]
         if self.indicator_ is not None:
-            flags = self.indicator_.transform(X)
-            completed = np.hstack([completed, flags.astype(completed.dtype)])
+            flags = self.indicator_.transform(X).astype(X.dtype)
+            completed = np.hstack([completed, flags])
         return completed
 
     def get_feature_names_out(self, input_features=None):
@@ -351,8 +351,9 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
     @property
     def _marks_nan(self):
         """Whether NaN is the placeholder of missing values."""
-        missing = self.missing_values
-        return isinstance(missing, Real) and bool(np.isnan(missing))
+        return isinstance(self.missing_values, Real) and bool(
+            np.isnan(self.missing_values)
+        )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,6 +1,7 @@
 """Mini-batch descent of the pattern-completion loss, all restarts side by side."""
 
 import numpy as np
+from sklearn.utils import gen_even_slices
 
 from skdiffclust._batches import mini_batches
 from skdiffclust._kmeans import on_sphere, squared_distances
@@ -54,8 +55,7 @@ def mask_groups(n_rows, n_features, mask_probability, random_state):
     n_groups = max(2, round(1.0 / mask_probability))
     blocks = []
     if n_features > 1:
-        parts = np.array_split(np.arange(n_features), min(n_groups, n_features))
-        blocks = [slice(int(part[0]), int(part[-1]) + 1) for part in parts]
+        blocks = list(gen_even_slices(n_features, min(n_groups, n_features)))
     whole = round(n_rows * (1.0 - 0.5 * len(blocks) / n_groups))
     groups = [(slice(0, whole), slice(0, 0))] if whole else []
     drawn = random_state.permutation(len(blocks))[: max(1, (n_rows - whole) // _GROUP)]
@@ -91,8 +91,7 @@ class Descent:
         self._fill = scaling.fill
         self._is_spherical = dynamics.metric == "cosine"
         # A feature of a direction is of size one over the root of their number.
-        n_features = memories.shape[2]
-        self._size = n_features**-0.5 if self._is_spherical else 1.0
+        self._size = memories.shape[2] ** -0.5 if self._is_spherical else 1.0
         self._complete = complete or completion_with_gradient
         self._mask_probability = mask_probability
         self._learn_weights = learn_weights

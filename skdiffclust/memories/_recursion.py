@@ -40,29 +40,28 @@ def _through_softmax(share, by_share):
     return by_share
 
 
-class Grams:
+class Grams(NamedTuple):
     """Products of the memories in the features that move, by groups of samples.
 
     `parts` are pairs of a slice of samples and products (..., k, k).
     """
 
-    def __init__(self, parts):
-        self._parts = parts
+    parts: list
 
     def times(self, shares):
         """Return the products with the memories (..., k, b) of shares (..., k, b)."""
         products = np.zeros_like(shares)
-        for rows, gram in self._parts:
+        for rows, gram in self.parts:
             products[..., rows] = gram @ shares[..., rows]
         return products
 
     def zeros(self):
         """Return a gradient (..., k, k) by the products of each group."""
-        return [np.zeros_like(gram) for _, gram in self._parts]
+        return [np.zeros_like(gram) for _, gram in self.parts]
 
     def add_outer(self, totals, left, right):
         """Add the sums over samples of left (..., k, b) times right to each group."""
-        for total, (rows, _) in zip(totals, self._parts, strict=True):
+        for total, (rows, _) in zip(totals, self.parts, strict=True):
             total += left[..., rows] @ right[..., rows].swapaxes(-1, -2)
 
 

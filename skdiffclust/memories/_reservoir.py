@@ -34,7 +34,7 @@ class Reservoir:
             return cls(X, weight, X.shape[0])
         n_past = past.rows.shape[0]
         n_new = X.shape[0]
-        kept = np.arange(n_past)
+        chosen = list(range(n_past))
         size = SIZE
         ends = past.n_seen + np.arange(n_new) + 1
         if half_life is not None:
@@ -42,9 +42,8 @@ class Reservoir:
             leaves = 1.0 - 2.0 ** (-1.0 / half_life)  # with each sample that comes
             ends = np.full(n_new, max(size, round(1.0 / leaves)))
         if n_past > size:  # the first batch was larger
-            kept = random_state.permutation(n_past)[:size]
+            chosen = list(random_state.permutation(n_past)[:size])
         places = random_state.randint(ends)
-        chosen = list(kept)
         for i, place in enumerate(places):
             if len(chosen) < size:
                 chosen.append(n_past + i)

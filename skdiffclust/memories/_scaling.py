@@ -111,20 +111,19 @@ def scaling_of(
     X up to five times, by blocks. Sparse samples are not centred, which would make them
     dense, and their far samples count in full.
     """
-    n_features = X.shape[1]
     moments = _sparse_moments if sparse.issparse(X) else _moments
     mean, spread = moments(X, sample_weight, metric)
     shift = mean
     if sparse.issparse(X) or metric == "cosine":
-        shift = np.zeros(n_features)
+        shift = np.zeros(X.shape[1])
     hidden = mean
     if mask_value != "mean" and not sparse.issparse(X):
         least, most = extremes(X[sample_weight > 0])
         hidden = least if mask_value == "min" else most
     scale = 1.0
     if metric != "cosine" and spread > 0:
-        scale = spread / n_features
-        scale = scale if metric == "manhattan" else np.sqrt(scale)
+        mean_spread = spread / X.shape[1]
+        scale = mean_spread if metric == "manhattan" else np.sqrt(mean_spread)
     if inverse_temperature == "auto":
         if metric != "cosine" and not sparse.issparse(X):
             spread = _cut_spread(X, sample_weight, metric, spread)

@@ -176,7 +176,6 @@ def _by_city_blocks(X, memories, log_weights, dynamics, groups, fill, sample_wei
     loss = np.zeros(r)
     attracted = np.zeros((r, k))
     step = dynamics.step_size
-    beta = dynamics.inverse_temperature
     for rows, features in groups:
         is_plain = features.start == features.stop
         moving = np.arange(d) if is_plain else np.arange(d)[features]
@@ -189,7 +188,9 @@ def _by_city_blocks(X, memories, log_weights, dynamics, groups, fill, sample_wei
             chosen = []
             for _ in range(dynamics.n_steps):
                 near = -cdist(places, row, "cityblock")
-                share = attraction(near, log_weights[i][:, None], beta)
+                share = attraction(
+                    near, log_weights[i][:, None], dynamics.inverse_temperature
+                )
                 chosen.append(medians(share, places[:, moving]))
                 row[:, moving] += step * (places[chosen[-1], moving] - row[:, moving])
             attracted[i] += np.bincount(share.argmax(axis=0), weight, minlength=k)
