@@ -152,10 +152,8 @@ def bends_of(numbers, cuts):
 
     How much more the next cluster costs than this one did, relative to the cut.
     """
-    bends = np.full(len(cuts), np.nan)
     costs = np.diff(cuts) / np.diff(numbers)
-    bends[1:-1] = np.diff(costs) / (cuts[1:-1] + _OFFSET)
-    return bends
+    return np.diff(costs, prepend=np.nan, append=np.nan) / (cuts + _OFFSET)
 
 
 def as_curve(numbers, cuts, modularities, mixings):
@@ -230,8 +228,10 @@ def _best(curve, costs, graph):
     modular = np.argmax(modularities)
     mixing = curve["border_mixing"]
     uniform = np.median(mixing[-max(3, len(mixing) // 4) :])
-    is_separated = mixing[modular] <= min(_MIXED * uniform, _MOST_MIXING)
-    is_separated &= n_nodes >= _NEIGHBORHOODS * n_neighbors * numbers[modular]
+    is_separated = (
+        mixing[modular] <= min(_MIXED * uniform, _MOST_MIXING)
+        and n_nodes >= _NEIGHBORHOODS * n_neighbors * numbers[modular]
+    )
     is_better = modularities[best] < (1.0 - _ALIKE) * modularities[modular]
     if best < modular < len(numbers) - 1 and is_separated and is_better:
         return modular

@@ -38,9 +38,7 @@ def is_small(parts, sizes, n_clusters, *, joins_neighbors):
     if joins_neighbors and len(n_nodes) <= n_clusters:
         least = 0.0
     small = (is_single | (part_sizes < least))[parts]
-    if np.count_nonzero(~small) < n_clusters:
-        return np.zeros(len(parts), dtype=bool)
-    return small
+    return small & (np.count_nonzero(~small) >= n_clusters)
 
 
 def group_parts(parts, sizes, n_clusters):

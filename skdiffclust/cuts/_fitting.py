@@ -89,26 +89,23 @@ class CutTraining:
         self.n_clusters = n_clusters
         self.first_labels = labels
         self.random_state = random_state
+        self.settings = settings
         encoder = settings.encoder
         self.kind = encoder if isinstance(encoder, str) else "module"
         n_samples = samples.graph.shape[0]
-        if self.kind == "free":
-            settings = replace(settings, batch_size=n_samples)
-        self.settings = settings
-        divisors = groups.divisors
         prior = np.full(n_clusters, 1.0 / n_clusters)
         if labels is not None:
-            prior = np.bincount(labels, divisors, minlength=n_clusters)
-            prior = prior / (prior.sum() or 1.0)
-            prior = np.maximum(prior, _LEAST_PRIOR / n_clusters)
+            volumes = np.bincount(labels, groups.divisors, minlength=n_clusters)
+            shares = volumes / (volumes.sum() or 1.0)
+            prior = np.maximum(shares, _LEAST_PRIOR / n_clusters)
         prior = prior / prior.sum()
-        self.objective = CutObjective(samples.graph, settings, prior, divisors)
-        self.activation = settings.activation
+        self.objective = CutObjective(samples.graph, settings, prior, groups.divisors)
         self.columns = np.arange(n_clusters)
         self.module = None
         self.scaling = None
         self.is_patient = False
         if self.kind == "free":
+            self.settings = replace(settings, batch_size=n_samples)
             self.X = np.arange(n_samples)[:, None]
             self.model = FreeLogits(
                 n_samples, n_clusters, labels, settings.optimizer, random_state
@@ -137,7 +134,7 @@ class CutTraining:
                 [rows.shape[1], *hidden, n_clusters],
                 random_state,
                 rows.dtype,
-                activation=self.activation,
+                activation=settings.activation,
             )
             self._set_encoder(encoder)
 
@@ -180,14 +177,17 @@ class CutTraining:
             )
             fitted = self.model.logits(self.X).argmax(axis=1)
             # If it does not reach the labels, the cut rises before it falls.
-            is_fitted = np.array_equal(fitted, labels)
-            self.is_patient = self.kind == "linear" and not is_fitted
+            self.is_patient = self.kind == "linear" and (fitted != labels).any()
         if self.is_patient:
             loop.n_iter_no_change = None
         for epoch in loop:
             # The first epoch takes no step, because the initial state may be the best.
             if epoch:
-                self._step(epoch)
+                rate = learning_rate(self.settings, epoch, self.settings.max_iter)
+                graph = self.objective.graph
+                for rows, block in batches(graph, self.settings, self.random_state):
+                    gradient_of = cut_vjp(self.objective, rows, block)
+                    self.model.step(self.X[rows], gradient_of, rate)
             self._record(loop)
             if checkpoint is not None:
                 checkpoint.save(loop, self)
@@ -212,13 +212,6 @@ class CutTraining:
         self.objective.load_arrays(
             softmax(self.model.logits(self.X)), without_prefix("objective.", arrays)
         )
-
-    def _step(self, epoch):
-        """Take the steps of an epoch."""
-        rate = learning_rate(self.settings, epoch, self.settings.max_iter)
-        graph = self.objective.graph
-        for rows, block in batches(graph, self.settings, self.random_state):
-            self.model.step(self.X[rows], cut_vjp(self.objective, rows, block), rate)
 
     def _record(self, loop):
         """End an epoch with the cut of the hard labels.
@@ -291,12 +284,13 @@ class CutTraining:
         self.scaling = predictor.scaling
         if self.scaling is None:
             self.columns = predictor.encoder.columns
-            self.model.load(predictor.encoder.state())
+            self.module.load_state_dict(predictor.encoder.module.state_dict())
             # The outputs of the module are in the order that it gave them.
             proportions = proportions[np.argsort(self.columns)]
         else:
             self.X = self.scaling(self.samples.rows)
-            self.activation = predictor.encoder.activation
+            activation = predictor.encoder.activation
+            self.settings = replace(self.settings, activation=activation)
             self._set_encoder(predictor.encoder)
         self.objective.past = proportions
         prior = np.maximum(proportions, _LEAST_PRIOR / len(proportions))
@@ -304,18 +298,16 @@ class CutTraining:
 
     def _predictor(self, state, order):
         """Return the predictor whose cluster p is the output column order[p]."""
-        if self.scaling is None:
-            from skdiffclust._torch import module_on_cpu
-
-            module = module_on_cpu(self.module, state)
-            return EncoderPredictor(ModuleEncoder(module, order), None)
+        activation = self.settings.activation
         if self.module is None:
-            encoder = Encoder.from_arrays(list(state.values()), self.activation)
+            encoder = Encoder.from_arrays(list(state.values()), activation)
         else:
             from skdiffclust._torch import module_encoder, module_on_cpu
 
             module = module_on_cpu(self.module, state)
-            encoder = module_encoder(module, self.activation)
+            if self.scaling is None:
+                return EncoderPredictor(ModuleEncoder(module, order), None)
+            encoder = module_encoder(module, activation)
         return EncoderPredictor(encoder.permute_outputs(order), self.scaling)
 
 
@@ -333,8 +325,11 @@ def continue_training(estimator, samples, groups, random_state):
             f"{estimator.encoder!r} instead. Call fit to start again."
         )
     n_epochs = 1 + _STREAM_EPOCHS  # the first takes no step
-    settings = make_settings(estimator, is_labelled=False)
-    settings = replace(settings, max_iter=n_epochs, device=estimator.device_)
+    settings = replace(
+        make_settings(estimator, is_labelled=False),
+        max_iter=n_epochs,
+        device=estimator.device_,
+    )
     run = CutTraining(samples, groups, len(begun), None, settings, random_state)
     run.continue_from(predictor, begun)
     rate = run.objective.averaging_rate
@@ -369,9 +364,8 @@ def make_checkpoint(estimator, training, folder, *, resume):
         "divisors": training.groups.divisors,
         "held": training.groups.held,
         "labels": training.first_labels,
+        **{f"first {name}": array for name, array in training.state().items()},
     }
-    for name, array in training.state().items():
-        arrays[f"first {name}"] = array
     params = estimator.get_params(deep=False)
     del params["affinity"], params["init"]  # identified by graph and labels
     outputs = {}

@@ -137,6 +137,7 @@ class Affinity:
 
     def __init__(self, kind, n_neighbors, metric, temperature, owner):
         self.kind = kind
+        self.is_ranked = kind == "ranked_neighbors"
         self.owner = owner
         self.n_neighbors = n_neighbors
         # Others do not use it, or a transformer has its own.
@@ -167,8 +168,7 @@ class Affinity:
             graph = either_way(_pattern(self.transformer.fit_transform(X)))
         elif self.kind in _OF_NEIGHBORS:
             graph = self._neighbors(None)[self.groups]
-            is_ranked = self.kind == "ranked_neighbors"
-            graph = sp.csr_array(graph + graph.T) if is_ranked else either_way(graph)
+            graph = graph + graph.T if self.is_ranked else either_way(graph)
         else:
             graph = self._weights(X)
         return check_graph(graph, caller=self.owner, name="affinity")
@@ -200,8 +200,7 @@ class Affinity:
         self.X = X
         self.groups = equal_rows(X)
         if self.n_neighbors == "auto":
-            is_ranked = self.kind == "ranked_neighbors"
-            self.n_neighbors = count_ranked(*X.shape) if is_ranked else N_ALIKE
+            self.n_neighbors = count_ranked(*X.shape) if self.is_ranked else N_ALIKE
 
     def links(self, X):
         """Return the weights, a csr_array (m, n), of new samples X to fitted ones."""
@@ -225,9 +224,12 @@ class Affinity:
         the distinct samples.
         """
         firsts = np.unique(self.groups, return_index=True)[1]
-        is_ranked = self.kind == "ranked_neighbors"
         links = neighbor_links(
-            self.points[firsts], new, self.n_neighbors, self.metric, is_ranked=is_ranked
+            self.points[firsts],
+            new,
+            self.n_neighbors,
+            self.metric,
+            is_ranked=self.is_ranked,
         )
         columns = firsts[links.indices]
         shape = links.shape[0], len(self.groups)
@@ -277,8 +279,9 @@ def _pattern(graph):
     A distance of zero is an edge as well.
     """
     graph = sp.csr_array(graph)
-    pattern = (np.ones(len(graph.data)), graph.indices, graph.indptr)
-    return sp.csr_array(pattern, shape=graph.shape)
+    return sp.csr_array(
+        (np.ones(len(graph.data)), graph.indices, graph.indptr), shape=graph.shape
+    )
 
 
 def either_way(graph):

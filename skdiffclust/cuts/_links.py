@@ -19,11 +19,12 @@ def link_groups(equal, constraints):
         Group of equal samples of each sample.
     constraints : Constraints
     """
-    n = len(equal)
     linked = constraints.groups
     n_equal = int(equal.max()) + 1
     size = n_equal + constraints.n_groups
-    both = sp.coo_array((np.ones(n), (equal, n_equal + linked)), shape=(size, size))
+    both = sp.coo_array(
+        (np.ones(len(equal)), (equal, n_equal + linked)), shape=(size, size)
+    )
     joined = connected_components(both, directed=False)[1].astype(np.int64)
     part_of_link = joined[n_equal:]
     # All pairs of classes, each of which is one group, must be separated.

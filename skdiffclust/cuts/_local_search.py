@@ -199,10 +199,11 @@ def _repair(level, labels, n_clusters, bounds):
             return
         # What is cheap changes: at most half of it is moved before costs are new.
         half = 0.5 * max(over.max(), under.max())
-        state = level, labels, clusters, loose
-        chosen, costs = cheapest_moves(*state, nodes, targets)
+        chosen, costs = cheapest_moves(level, labels, clusters, loose, nodes, targets)
         order = np.argsort(costs)
-        if not force_moves(*state, nodes[order], chosen[order], half):
+        if not force_moves(
+            level, labels, clusters, loose, nodes[order], chosen[order], half
+        ):
             return
 
 
@@ -391,15 +392,14 @@ def force_moves(level, labels, clusters, bounds, nodes, chosen, amount):
     be.
     """
     n_moved = 0
-    n_left = amount
     for m in range(len(nodes)):
         i = nodes[m]
         a = labels[i]
-        if chosen[m] < 0 or (n_moved > 0 and n_left <= 0.0):
+        if chosen[m] < 0 or (n_moved > 0 and amount <= 0.0):
             break
         fits = _fits(clusters, bounds, a, chosen[m], level.sizes[i])
         if fits and clusters.counts[a] > 1:
             apply_move(level, labels, clusters, i, chosen[m])
-            n_left -= level.sizes[i]
+            amount -= level.sizes[i]
             n_moved += 1
     return n_moved

@@ -1,6 +1,7 @@
 """Low cuts without eigenvectors: coarsen, merge greedily, search locally, combine."""
 
 import numpy as np
+import scipy.sparse as sp
 
 from skdiffclust._compat import effective_n_threads
 from skdiffclust._compiled import compiled
@@ -79,8 +80,7 @@ def multilevel(level, n_clusters, random_state, bounds=UNBOUNDED):
 
 def combine(level, labels, other, n_clusters, random_state, bounds=UNBOUNDED):
     """Return the labels (n,) of a cut at most that of `labels`, recut with `other`."""
-    both = labels * n_clusters + other
-    groups = np.unique(both, return_inverse=True)[1]
+    groups = np.unique(labels * n_clusters + other, return_inverse=True)[1]
     coarse = coarsen(level, groups, int(groups.max()) + 1)
     start = multilevel(coarse, n_clusters, random_state, bounds)[groups]
     improved = local_search(level, start, n_clusters, bounds)
@@ -144,11 +144,9 @@ def merge(level, n_clusters, high=np.inf):
 
     Pairs that are larger than `high` together come last, or that must be separated.
     """
-    links = np.zeros((level.n, level.n))
-    rows = np.repeat(np.arange(level.n), np.diff(level.indptr))
-    links[rows, level.indices] = level.data
+    graph = (level.data, level.indices, level.indptr)
     owner = merge_pairs(
-        links,
+        sp.csr_array(graph, shape=(level.n, level.n)).toarray(),
         level.divisors.copy(),
         level.degrees.copy(),
         level.sizes.copy(),
@@ -213,13 +211,13 @@ def coarsen_rows(level, groups, members, starts, columns, values):
                 h = groups[level.indices[e]]
                 if h == g:
                     degrees[g] -= level.data[e]
-                    continue
-                if place[h] < begin:
+                elif place[h] < begin:
                     place[h] = count
                     columns[count] = h
-                    values[count] = 0.0
+                    values[count] = level.data[e]
                     count += 1
-                values[place[h]] += level.data[e]
+                else:
+                    values[place[h]] += level.data[e]
         pointers[g + 1] = count
     return pointers, degrees
 

@@ -129,7 +129,7 @@ def read_problem(
             f"number of samples, n_samples={n_samples}. Got {n_clusters} instead. Use "
             "fewer clusters."
         )
-    if n_clusters != "auto" and constraints is not None:
+    if n_clusters != "auto":
         check_feasible(constraints, n_clusters)
     if sample_weight is not None:
         sample_weight = check_sample_weight(
@@ -160,10 +160,9 @@ def choose_number(samples, groups, settings, random_state):
         joins_neighbors=samples.joins_neighbors,
     ).large
     curve = cut_curve(nodes, first, partial(size_bounds, settings), random_state)
-    n_clusters = choose_n_clusters(curve, nodes.graph, owner=settings.owner)
-    n_clusters = max(n_clusters, least)
-    if groups.constraints is not None:
-        check_feasible(groups.constraints, n_clusters)
+    chosen = choose_n_clusters(curve, nodes.graph, owner=settings.owner)
+    n_clusters = max(chosen, least)
+    check_feasible(groups.constraints, n_clusters)
     return n_clusters, curve
 
 

@@ -421,9 +421,7 @@ class PRCut(
                 f"{self.init!r} instead."
             )
         settings = make_settings(self, is_labelled=labels is not None)
-        n_init = 1
-        if labels is None:
-            n_init = _STARTS if self.n_init == "auto" else self.n_init
+        n_init = self._n_starts() if labels is None else 1
         if checkpoint is not None and n_init > 1:
             raise ValueError(
                 "The 'checkpoint' parameter of PRCut.fit must be None with "
@@ -444,9 +442,11 @@ class PRCut(
             for loop in training:
                 run = CutTraining(samples, groups, n_clusters, labels, settings, rng)
                 runs.append(run)
-                left = None
-                if checkpoint is not None:
-                    left = make_checkpoint(self, run, checkpoint, resume=resume)
+                left = (
+                    None
+                    if checkpoint is None
+                    else make_checkpoint(self, run, checkpoint, resume=resume)
+                )
                 run.run(loop, left)
         best = training.best
         run = runs[training.loops.index(best)]
@@ -479,13 +479,20 @@ class PRCut(
             return check_init(self.init, samples.graph.shape[0], n_clusters)
         if self.init == "random":
             return None
-        n_used = min(n_clusters, groups.n_groups)
         if self.init == "spectral":
-            n_init = _STARTS if self.n_init == "auto" else self.n_init
-            labels = spectral_labels(samples.graph, n_used, n_init, random_state)
+            n_used = min(n_clusters, groups.n_groups)
+            labels = spectral_labels(
+                samples.graph, n_used, self._n_starts(), random_state
+            )
         else:
-            labels, _ = find_partition(samples, groups, n_used, searching, random_state)
+            labels, _ = find_partition(
+                samples, groups, n_clusters, searching, random_state
+            )
         return relabel_by_size(labels)[0]
+
+    def _n_starts(self):
+        """Return the number of starts that are not searches."""
+        return _STARTS if self.n_init == "auto" else self.n_init
 
     @available_if(_has_rows)
     @keep_state_on_error

@@ -44,12 +44,6 @@ class ModuleEncoder:
         """Number of clusters."""
         return len(self.columns)
 
-    def state(self):
-        """Return the parameters and buffers of the module as arrays."""
-        from skdiffclust._torch import module_state
-
-        return module_state(self.module)
-
     def outputs(self, X):
         """Return the outputs (n, k) for samples X (n, d), in the order of clusters."""
         from skdiffclust.cuts._torch import module_logits
@@ -85,10 +79,9 @@ class EncoderPredictor:
     @property
     def attributes(self):
         """The fitted attributes (dict) of the encoder."""
-        encoder = self.encoder
         if self.scaling is None:
-            return {"encoder_": encoder.module}
-        return {"coefs_": encoder.weights, "intercepts_": encoder.biases}
+            return {"encoder_": self.encoder.module}
+        return {"coefs_": self.encoder.weights, "intercepts_": self.encoder.biases}
 
     @property
     def n_features_out(self):
@@ -118,11 +111,9 @@ class GraphPredictor:
         self.train = graph if samples.rows is None else samples.rows
         self.train_labels = labels
         self.normalized = normalized
-        clustered = np.flatnonzero(labels >= 0)
-        self.members = np.zeros((len(labels), int(labels.max(initial=0)) + 1))
-        self.members[clustered, labels[clustered]] = 1.0
+        n_clusters = int(labels.max(initial=0)) + 1
+        self.members = (labels[:, None] == np.arange(n_clusters)).astype(np.float64)
         # The first is the cut of noise.
-        n_clusters = self.members.shape[1]
         self.cuts = cuts_by_cluster(graph, labels + 1, n_clusters + 1)[1:]
         if divisors is None:
             divisors = np.ones(len(labels))

@@ -6,7 +6,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from skdiffclust._affinity import check_precomputed
-from skdiffclust._validation import refuse_masked, refuse_silent_conversion
+from skdiffclust._validation import (
+    canonical_rows,
+    refuse_masked,
+    refuse_silent_conversion,
+)
 from skdiffclust._warnings import warn
 
 _N_NODES = 24
@@ -106,8 +110,7 @@ def ratio_cut(graph, labels, *, normalized=False):
             f"of the graph, {graph.shape[0]}. Got an array of shape {labels.shape} "
             "instead."
         )
-    codes = np.unique(labels, return_inverse=True)[1]
-    sizes = np.bincount(codes)
+    _, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     divisors = graph.sum(axis=1) if normalized else None
     value = cut_of_labels(graph, codes, len(sizes), divisors)
     return RatioCut(value, len(sizes), int(sizes.min()))
@@ -333,7 +336,7 @@ def border_mixing(graph, labels):
 def check_graph(graph, *, caller, name="graph"):
     """Return a symmetric float64 csr_array (n, n) of weights >= 0, no diagonal."""
     refuse_silent_conversion(graph, name=name)
-    graph = sp.csr_array(check_precomputed(graph, name=name, kind="similarity"))
+    graph = canonical_rows(check_precomputed(graph, name=name, kind="similarity"))
     if graph.nnz and graph.data.min() < 0:
         raise ValueError(
             f"The {name!r} parameter of {caller} must not have negative weights. Got "
@@ -345,9 +348,6 @@ def check_graph(graph, *, caller, name="graph"):
             f"float64. Got weights up to {graph.data.max():.3g} instead: rescale them, "
             "which changes no partition."
         )
-    if graph.nnz and graph.data.min() == 0:
-        graph = graph.copy()
-        graph.eliminate_zeros()
     if max(graph.nnz, graph.shape[0]) < 2**31:  # half the memory; ARPACK asks for it
         indices = graph.indices.astype(np.int32, copy=False)
         indptr = graph.indptr.astype(np.int32, copy=False)

@@ -91,8 +91,9 @@ class Nodes(NamedTuple):
     def modular(self):
         """The `Level` of the nodes on which the modularity is maximised."""
         degrees = _positive(self.degrees)
-        resolution = 1.0 / degrees.sum()
-        return as_level(self.graph, degrees, self.sizes, self.apart, resolution)
+        return as_level(
+            self.graph, degrees, self.sizes, self.apart, resolution=1.0 / degrees.sum()
+        )
 
     @property
     def n_large(self):

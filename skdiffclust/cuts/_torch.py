@@ -1,5 +1,6 @@
 """Torch face of the cuts: the loss for a training loop, and modules as encoders."""
 
+from functools import partial
 from numbers import Integral
 
 import numpy as np
@@ -14,7 +15,6 @@ from skdiffclust._torch import (
     Parts,
     cluster_logits,
     in_full_precision,
-    load_module_state,
     module_identity,
     module_outputs,
     sum_over_processes,
@@ -266,11 +266,9 @@ def _mean_over_processes(sides, weights):
 def _as_block(block, like):
     """Return a block as a tensor of the dtype and device of `like`, dense or sparse."""
     if sp.issparse(block):
-        block = sp.coo_array(block)
-        indices = torch.from_numpy(np.stack([block.row, block.col]).astype(np.int64))
-        values = torch.from_numpy(block.data.astype(np.float64))
+        block = sp.coo_array(block, dtype=np.float64)
         block = torch.sparse_coo_tensor(
-            indices, values, block.shape, check_invariants=True
+            np.stack(block.coords), block.data, block.shape, check_invariants=True
         )
     block = torch.as_tensor(block)
     if block.layout not in (torch.strided, torch.sparse_coo):
@@ -311,9 +309,8 @@ class ModuleModel:
             )
         self.dtype = parameters[0].dtype
         # Decoupled decay and RMSProp with bias correction, as in `EncoderModel`.
-        betas = DECAYS[optimizer]
         self.optimizer = torch.optim.AdamW(
-            parameters, betas=betas, weight_decay=weight_decay
+            parameters, betas=DECAYS[optimizer], weight_decay=weight_decay
         )
         self.parts = Parts("batch_size")
         self.trained = ModuleState(module, self.optimizer, self.parts)
@@ -352,11 +349,10 @@ class ModuleModel:
             return
         with torch.no_grad():
             outputs = [to_numpy(self.module(part)) for part in parts]
-        gradient = gradient_of(np.concatenate(outputs))
-        start = 0
-        for part in parts:
-            self._propagate(self.module(part), gradient[start : start + len(part)])
-            start += len(part)
+        gradients = np.array_split(gradient_of(np.concatenate(outputs)), n_parts)
+        # Of fewer samples than parts, the last gradients are empty.
+        for part, gradient in zip(parts, gradients, strict=False):
+            self._propagate(self.module(part), gradient)
 
     def _propagate(self, logits, gradient):
         """Add the gradients that one (b, k) at the logits gives the parameters."""
@@ -364,10 +360,6 @@ class ModuleModel:
         # the thread has no CUDA context yet.
         gradient = to_tensor(gradient, self.device, logits.dtype)
         (logits * gradient).sum().backward()
-
-    def load(self, state):
-        """Load the parameters and buffers of a state."""
-        load_module_state(self.module, state)
 
 
 def identity_of_module(module, rows):
@@ -377,8 +369,5 @@ def identity_of_module(module, rows):
         return module_identity(module, module_outputs(module, rows, lambda *_: None))
 
 
-def module_logits(module, X, n_clusters, *, block_samples=1):
-    """Return the outputs (n, k) of an encoder; see `cluster_logits`."""
-    return cluster_logits(
-        module, X, n_clusters, "encoder", "PRCut", block_samples=block_samples
-    )
+# The outputs (n, k) of an encoder.
+module_logits = partial(cluster_logits, parameter="encoder", owner="PRCut")

@@ -197,11 +197,9 @@ class CutObjective:
 
     def batch_gradient(self, rows, assignments):
         """Return n times the gradient (b, k) by the assignments (b, k) of rows (b,)."""
-        n = len(self.memory)
-        before = self.memory[rows]
+        moved = self.shares[rows] @ (assignments - self.memory[rows])
         self.memory[rows] = assignments
-        moved = self.shares[rows] @ (assignments - before)
-        self.proportions = self.proportions + moved / n
+        self.proportions = self.proportions + moved / len(self.memory)
         floored = self._floored(self.blended())
         linked = self.graph[rows] @ self.memory
         gradient = self._bound_gradient(rows, linked, floored) + self.beyond[rows]
@@ -368,6 +366,6 @@ def batches(graph, settings, random_state):
     for rows in mini_batches(n, size, random_state):
         if settings.objective == "exact":
             yield rows, None
-            continue
-        right = next(others)
-        yield np.concatenate([rows, right]), graph[rows][:, right]
+        else:
+            right = next(others)
+            yield np.concatenate([rows, right]), graph[rows][:, right]
