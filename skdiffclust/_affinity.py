@@ -240,11 +240,7 @@ def unit_rows(X):
 
 def refuse_zero_rows(X):
     """Raise a ValueError that names the samples of zeros of X (n, d), if any."""
-    if sp.issparse(X):
-        largest = np.asarray(abs(X).max(axis=1).todense()).ravel()
-        zero = np.flatnonzero(largest == 0)
-    else:
-        zero = np.flatnonzero(~np.any(X, axis=1))
+    zero = np.flatnonzero((X != 0).sum(axis=1) == 0)
     if len(zero):
         named = ", ".join(map(str, zero[:5])) + (", ..." if len(zero) > 5 else "")
         raise ValueError(
@@ -325,11 +321,11 @@ def block_distances(X, T, metric, params):
         T = form.prepare(T)
         refuse_overflow([X, T], np.float64)
         return form.finish(cdist(X, T, "sqeuclidean"))
-    if isinstance(metric, str) and metric in PAIRWISE_BOOLEAN_FUNCTIONS:
-        # Values other than 0 and 1 get the warning of scikit-learn.
-        if np.isin(X, [0, 1]).all() and np.isin(T, [0, 1]).all():
-            X = X.astype(bool)
-            T = T.astype(bool)
+    is_boolean = isinstance(metric, str) and metric in PAIRWISE_BOOLEAN_FUNCTIONS
+    # Values other than 0 and 1 get the warning of scikit-learn.
+    if is_boolean and np.isin(X, [0, 1]).all() and np.isin(T, [0, 1]).all():
+        X = X.astype(bool)
+        T = T.astype(bool)
     function = _of_two_rows(metric, "metric") if callable(metric) else metric
     distances = pairwise_distances(X, T, metric=function, **params)
     distances = np.array(distances, dtype=np.float64)

@@ -196,8 +196,14 @@ class Checkpoint:
         """Return the record and the state of each step, without an incomplete last."""
         steps = []
         for number in range(n_files):
-            arrays = _read_arrays(self.folder / _NAME.format(number))
-            if arrays is None:
+            path = self.folder / _NAME.format(number)
+            try:
+                with (
+                    path.open("rb") as file,
+                    np.load(file, allow_pickle=False) as saved,
+                ):
+                    arrays = {name: saved[name] for name in saved.files}
+            except Exception:  # missing, or whatever NumPy makes of damaged bytes
                 break
             identity = json.loads(arrays.pop(_IDENTITY).item())
             different = dict(identity.items() ^ self._identity.items())
@@ -230,15 +236,6 @@ class Checkpoint:
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
-
-
-def _read_arrays(path):
-    """Return the arrays (dict) of a file, None if it is missing or damaged."""
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except Exception:  # whatever NumPy and zipfile make of such bytes
-        return None
 
 
 def _difference(arrays, examples, varying, n_values):

@@ -195,9 +195,8 @@ class Encoder:
 
     def _propagate(self, X, n_layers):
         """Return what leaves the first layers for a block of samples X (n, d)."""
-        units = X
-        if isinstance(X, np.ndarray):
-            units = X.astype(self.dtype, copy=False)
+        is_dense = isinstance(X, np.ndarray)
+        units = X.astype(self.dtype, copy=False) if is_dense else X
         function = ACTIVATIONS[self.activation].function
         for layer in range(n_layers):
             units = product_by_sample(units, self.weights[layer])

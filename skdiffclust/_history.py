@@ -206,19 +206,12 @@ class FitTask:
         """End the task; return whether a callback asks to stop its siblings."""
         if self._context is None:
             return False
+        # The samples that callbacks get are validated and have no names of features:
+        # predicting them with an estimator that has seen names would warn.
+        nameless = attributes and (lambda: {**attributes(), "feature_names_in_": None})
         return self._context.call_on_fit_task_end(
-            **self._given,
-            reconstruction_attributes=attributes and _without_feature_names(attributes),
+            **self._given, reconstruction_attributes=nameless
         )
-
-
-def _without_feature_names(attributes):
-    """Return a function that returns the attributes without names of features.
-
-    The samples that callbacks get are validated and have no names: predicting them with
-    an estimator that has seen names would warn.
-    """
-    return lambda: {**attributes(), "feature_names_in_": None}
 
 
 class EpochLoop:

@@ -149,7 +149,9 @@ def count_clusters(Z, weight, random_state, *, least=2, most=None):
         labels = np.zeros(n_samples, dtype=np.int64)
         return ClusterCount(1, empty.astype(int), empty, empty, empty, labels, rows, "")
     separation = np.array([each.separation(X, weight) for each in path])
-    score = np.array([each.score(X, weight) for each in path])
+    score = np.array(
+        [simplified_silhouette(cdist(X, each.centers), weight) for each in path]
+    )
     numbers = np.array([len(each.centers) for each in path])
     # The largest separated number, or the smallest one of all.
     at = int(np.argmax(np.append(separation[:-1] > _SEPARATED, True)))
@@ -353,10 +355,6 @@ class Clusters:
             line.append(points @ (2 * sign * center) - sign * lost)
             weights.append(weight[rows])
         return float(bimodality(np.hstack(line)[None], np.hstack(weights))[0])
-
-    def score(self, X, weight):
-        """Return the weighted mean of 1 - d1 / d2 over samples X (n, d)."""
-        return simplified_silhouette(cdist(X, self.centers), weight)
 
     def longest(self):
         """Return the largest variance of a cluster along an axis over that of others.

@@ -323,9 +323,8 @@ def train_module(
         epoch = batches(max(batch_size // n_parts, 1))
         return call_with(_alone, _epoch, module, epoch, loss_of, optimizer)
 
-    release = functools.partial(optimizer.zero_grad, set_to_none=True)
     for _ in loop:
-        mean_loss = parts.run(run_epoch, batch_size, release=release)
+        mean_loss = parts.run(run_epoch, batch_size, release=optimizer.zero_grad)
         module.eval()
         close(loop, mean_loss)
         if checkpoint is not None:
@@ -337,7 +336,7 @@ def _epoch(module, batches, loss_of, optimizer):
     module.train()
     losses = []
     for batch in batches:
-        optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad()
         loss = loss_of(batch)
         if loss is None:
             continue
@@ -377,15 +376,13 @@ class ModuleState:
         # On a GPU, dropout has a random stream of its own.
         if any(parameter.is_cuda for parameter in self._module.parameters()):
             arrays["cuda_stream"] = to_numpy(torch.cuda.get_rng_state())
-        for name, value in module_state(self._module).items():
-            arrays[f"module.{name}"] = value
+        arrays |= {f"module.{name}": array for name, array in self.state().items()}
         for name, parameter in _parameters(self._module, self._optimizer).items():
             # None yet for parameters without a gradient.
             zeros = dict.fromkeys(_ADAM, torch.zeros_like(parameter))
             zeros["step"] = torch.zeros(())
             slots = self._optimizer.state.get(parameter) or zeros
-            for slot in _ADAM:
-                arrays[f"adam.{name}.{slot}"] = to_numpy(slots[slot])
+            arrays |= {f"adam.{name}.{slot}": to_numpy(slots[slot]) for slot in _ADAM}
         return arrays
 
     def load(self, arrays):
@@ -495,7 +492,6 @@ def gather_over_processes(tensor):
     counts[rank] = len(tensor)
     counts = sum_over_processes(counts.to(tensor.device)).tolist()
     # Each process writes its samples into zeros, and the sum has all of them.
-    before = sum(counts[:rank])
-    after = sum(counts[rank + 1 :])
-    parts = [tensor.new_zeros((n, *tensor.shape[1:])) for n in (before, after)]
-    return sum_over_processes(torch.cat([parts[0], tensor, parts[1]]))
+    of_others = [sum(counts[:rank]), sum(counts[rank + 1 :])]
+    padding = [0, 0] * (tensor.ndim - 1) + of_others  # from the last axis to the first
+    return sum_over_processes(nn.functional.pad(tensor, padding))

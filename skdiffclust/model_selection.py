@@ -206,16 +206,15 @@ class ClustererComparison:
 
     def __repr__(self):
         """Return a line for each clusterer."""
-        lines = []
         p_values = self.p_values
-        for name in self.names:
-            lines.append(
-                f"{name}: {self.n_clusters[name]} clusters, stability "
-                f"{self.stability[name].mean():.2f} "
-                f"({self.null_stability[name].mean():.2f} on {self._reference_data}, "
-                f"p = {p_values[name]:.2f})"
-                + ("" if p_values[name] <= _LEVEL else ", no structure")
-            )
+        lines = [
+            f"{name}: {self.n_clusters[name]} clusters, stability "
+            f"{self.stability[name].mean():.2f} "
+            f"({self.null_stability[name].mean():.2f} on {self._reference_data}, "
+            f"p = {p_values[name]:.2f})"
+            + ("" if p_values[name] <= _LEVEL else ", no structure")
+            for name in self.names
+        ]
         lines += [
             f"{name}: left out, {reason}" for name, reason in self.left_out.items()
         ]
