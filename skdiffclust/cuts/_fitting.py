@@ -184,8 +184,9 @@ class CutTraining:
             # The first epoch takes no step, because the initial state may be the best.
             if epoch:
                 rate = learning_rate(self.settings, epoch, self.settings.max_iter)
-                graph = self.objective.graph
-                for rows, block in batches(graph, self.settings, self.random_state):
+                for rows, block in batches(
+                    self.samples.graph, self.settings, self.random_state
+                ):
                     gradient_of = cut_vjp(self.objective, rows, block)
                     self.model.step(self.X[rows], gradient_of, rate)
             self._record(loop)
@@ -289,8 +290,9 @@ class CutTraining:
             proportions = proportions[np.argsort(self.columns)]
         else:
             self.X = self.scaling(self.samples.rows)
-            activation = predictor.encoder.activation
-            self.settings = replace(self.settings, activation=activation)
+            self.settings = replace(
+                self.settings, activation=predictor.encoder.activation
+            )
             self._set_encoder(predictor.encoder)
         self.objective.past = proportions
         prior = np.maximum(proportions, _LEAST_PRIOR / len(proportions))
@@ -298,16 +300,17 @@ class CutTraining:
 
     def _predictor(self, state, order):
         """Return the predictor whose cluster p is the output column order[p]."""
-        activation = self.settings.activation
         if self.module is None:
-            encoder = Encoder.from_arrays(list(state.values()), activation)
+            encoder = Encoder.from_arrays(
+                list(state.values()), self.settings.activation
+            )
         else:
             from skdiffclust._torch import module_encoder, module_on_cpu
 
             module = module_on_cpu(self.module, state)
             if self.scaling is None:
                 return EncoderPredictor(ModuleEncoder(module, order), None)
-            encoder = module_encoder(module, activation)
+            encoder = module_encoder(module, self.settings.activation)
         return EncoderPredictor(encoder.permute_outputs(order), self.scaling)
 
 

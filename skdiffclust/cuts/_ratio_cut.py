@@ -199,11 +199,9 @@ def expected_ratio_cut(graph, assignments, *, normalized=False, return_gradient=
     >>> round(expected_ratio_cut(path, [[0.5, 0.5]] * 3), 12)
     3.0
     """
-    graph = check_graph(graph, caller="expected_ratio_cut")
-    assignments = _check_assignments(
-        assignments, graph.shape[0], caller="expected_ratio_cut"
+    graph, degrees, assignments = _check_soft_partition(
+        graph, assignments, caller="expected_ratio_cut"
     )
-    degrees = graph.sum(axis=1)
     value, gradient = expected_cut_with_gradient(
         graph, degrees, assignments, divisors=degrees if normalized else None
     )
@@ -269,11 +267,9 @@ def ratio_cut_bound(graph, assignments, *, return_gradient=False):
     >>> ratio_cut_bound(path, [[1, 0], [0, 1], [0, 1]])
     3.0
     """
-    graph = check_graph(graph, caller="ratio_cut_bound")
-    assignments = _check_assignments(
-        assignments, graph.shape[0], caller="ratio_cut_bound"
+    graph, degrees, assignments = _check_soft_partition(
+        graph, assignments, caller="ratio_cut_bound"
     )
-    degrees = graph.sum(axis=1)
     sizes = assignments.sum(axis=0)
     floor = _FLOOR * len(degrees)
     is_empty = sizes < floor
@@ -355,8 +351,13 @@ def check_graph(graph, *, caller, name="graph"):
     return graph
 
 
-def _check_assignments(assignments, n, *, caller):
-    """Return finite float64 assignments (n, k) whose rows sum to one."""
+def _check_soft_partition(graph, assignments, *, caller):
+    """Return a checked graph, its degrees (n,), and float64 assignments (n, k).
+
+    Rows of the assignments are finite and sum to one.
+    """
+    graph = check_graph(graph, caller=caller)
+    n = graph.shape[0]
     refuse_silent_conversion(assignments, name="assignments")
     assignments = np.asarray(assignments, dtype=np.float64)
     if assignments.ndim != 2 or len(assignments) != n or not assignments.shape[1]:
@@ -373,7 +374,7 @@ def _check_assignments(assignments, n, *, caller):
             f"that sum to one. Got a smallest entry of {assignments.min():.3g} and a "
             f"sum that is off by {off:.3g} instead. Apply a softmax first."
         )
-    return assignments
+    return graph, graph.sum(axis=1), assignments
 
 
 def expected_cut_with_gradient(graph, degrees, assignments, *, divisors=None):
