@@ -1,7 +1,5 @@
 """Labels from fitted memories, by blocks of samples."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
@@ -24,7 +22,11 @@ def assign(X, memories, log_weights, dynamics):
         shift = np.zeros_like(shift)
     memories = _prepare(memories, shift, dynamics.metric)
     gram = memories @ memories.T
-    grams = _BySample(gram)
+
+    def times(shares):
+        """Return gram @ shares (k, m), one product for each sample."""
+        return np.ascontiguousarray(product_by_sample(shares.T, gram).T)
+
     norms = np.diag(gram)[:, None]
     bias = log_weights[:, None]
     labels = np.empty(X.shape[0], dtype=np.int64)
@@ -45,23 +47,12 @@ def assign(X, memories, log_weights, dynamics):
         # Sums over memories take a sixth of the time in this order.
         products = np.ascontiguousarray(product_by_sample(Z, memories.T).T)
         if dynamics.metric == "cosine":
-            closeness = sphere_steps(products, grams, bias, dynamics)[-1].products
+            closeness = sphere_steps(products, times, bias, dynamics)[-1].products
         else:
-            _, _, ends = euclidean_steps(0.0, products, grams, norms, bias, dynamics)
+            _, _, ends = euclidean_steps(0.0, products, times, norms, bias, dynamics)
             closeness = 2.0 * ends - norms
         labels[rows] = closeness.argmax(axis=0)
     return labels
-
-
-@dataclass(frozen=True)
-class _BySample:
-    """Products (k, k) of memories that are multiplied sample by sample."""
-
-    gram: np.ndarray
-
-    def times(self, shares):
-        """Return gram @ shares (k, m), one product for each sample."""
-        return np.ascontiguousarray(product_by_sample(shares.T, self.gram).T)
 
 
 def _prepare(X, shift, metric):

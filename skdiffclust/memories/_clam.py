@@ -558,12 +558,10 @@ class ClAM(
             n_clusters = count_memories(self, *run.drawn, random_state)
             if constraints is not None:
                 n_clusters = max(n_clusters, constraints.n_classes)
-        if continues:
-            log_weights = np.log(self.cluster_weights_)
-        else:
-            is_flag = isinstance(self.weighted, (bool, np.bool_))
-            given = None if is_flag else self.weighted
-            log_weights = np.log(check_weights(given, n_clusters))
+        weights = self.cluster_weights_ if continues else self.weighted
+        if isinstance(weights, (bool, np.bool_)):
+            weights = None
+        log_weights = np.log(check_weights(weights, n_clusters))
         self.device_, complete = self._resolve_device(X, n_clusters)
         return run.start(memories, log_weights, complete)
 

@@ -65,13 +65,13 @@ class Grams(NamedTuple):
             total += left[..., rows] @ right[..., rows].swapaxes(-1, -2)
 
 
-def euclidean_steps(known, first, grams, norms, bias, dynamics):
+def euclidean_steps(known, first, times, norms, bias, dynamics):
     """Return the T attractions of eq. (11), the pull, and the products of the end.
 
     The end is ``(1 - step)^T start + memories^T pull``; the products (..., k, b) are
     those with the memories. `known` are the products of seen features with the
-    memories, `first` those of the start of hidden ones, `grams` the `Grams` of hidden
-    features, and `norms` (..., k, 1) the squared lengths of the memories.
+    memories, `first` those of the start of hidden ones, `times` is that of the `Grams`
+    of hidden features, and `norms` (..., k, 1) are the squared lengths of the memories.
     """
     step = dynamics.step_size
     fixed = known - 0.5 * norms
@@ -81,7 +81,7 @@ def euclidean_steps(known, first, grams, norms, bias, dynamics):
     for _ in range(dynamics.n_steps):
         share = attraction(products + fixed, bias, 2.0 * dynamics.inverse_temperature)
         shares.append(share)
-        products = (1.0 - step) * products + step * grams.times(share)
+        products = (1.0 - step) * products + step * times(share)
         pull = (1.0 - step) * pull + step * share
     return shares, pull, products
 
@@ -117,14 +117,17 @@ class SphereStep(NamedTuple):
     step: np.ndarray  # (..., 1, b) step size, 0 where the row is at a stationary point
 
 
-def sphere_steps(start, grams, bias, dynamics):
-    """Return the steps of Section 3.5, from products (..., k, b) with the memories."""
+def sphere_steps(start, times, bias, dynamics):
+    """Return the steps of Section 3.5, from products (..., k, b) with the memories.
+
+    `times` is that of the `Grams`.
+    """
     products = start
     cosine = 1.0
     steps = []
     for _ in range(dynamics.n_steps):
         share = attraction(products, bias, dynamics.inverse_temperature)
-        pull = grams.times(share)
+        pull = times(share)
         change = share * (2.0 * products + dynamics.step_size * pull)
         square = 1.0 + dynamics.step_size * change.sum(axis=-2, keepdims=True)
         moves = square > _OPPOSITE

@@ -117,7 +117,9 @@ def _by_squares(X, memories, bias, dynamics, weight, groups, fill):
         parts.append((rows, own @ own.swapaxes(1, 2)))
     grams = Grams(parts)
     norms = np.einsum("rkd,rkd->rk", memories, memories)[:, :, None]
-    shares, pull, ends = euclidean_steps(known, first, grams, norms, bias, dynamics)
+    shares, pull, ends = euclidean_steps(
+        known, first, grams.times, norms, bias, dynamics
+    )
     gap = ends - target
     change = gap - target + left * first if left else gap - target
     change *= pull
@@ -153,7 +155,7 @@ def _by_cosines(X, memories, bias, dynamics, weight):
     memories = memories / lengths
     products = _products(X, memories)
     grams = Grams([(slice(None), memories @ memories.swapaxes(1, 2))])
-    steps = sphere_steps(products, grams, bias, dynamics)
+    steps = sphere_steps(products, grams.times, bias, dynamics)
     error = 2.0 - 2.0 * steps[-1].cosine
     by_products, by_logits, (by_gram,) = sphere_backward(
         products, steps, -2.0 * weight, grams, dynamics
