@@ -424,7 +424,8 @@ class DeepClAM(
         shares : ndarray of shape (n_samples, n_clusters), float64
             Shares of the first attraction step; rows sum to one.
         """
-        return softmax(-self.inverse_temperature_ * np.square(self._distances(X)))
+        far = np.square(self._distances(X))
+        return softmax(-self.inverse_temperature_ * far)
 
     def transform(self, X):
         """Return the codes of samples.
