@@ -225,10 +225,10 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     3 %, unless the clusters of the selected number are nearly separate: with a
     normalised cut of up to .07 on average.
 
-    A warning is issued then, and unless the cut increases at least six times as much,
-    or the bend is twenty standard deviations (estimated from the median absolute
-    deviation) above the median of all and the modularity is the largest, up to a
-    thousandth.
+    A warning then names both numbers. Otherwise one is issued unless the cut increases
+    at least six times as much, or the bend is twenty standard deviations (estimated
+    from the median absolute deviation) above the median of all and the modularity is
+    the largest, up to a thousandth.
 
     Equal samples share a cluster. The cut increases with the number of clusters: do not
     choose `n_clusters` by `score`. For large graphs, searches run in threads; the
