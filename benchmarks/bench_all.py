@@ -10,6 +10,10 @@ defaults    our methods beside seven others on 45 sets. Every method has its def
             k-means (largest silhouette of 2 to 20 clusters). Spectral clustering alone
             is not at its defaults: its kernel of width 1 suits no raw data, so that it
             gets the graph of neighbours.
+shared      two fits at once in two processes: elapsed seconds with the threads that
+            users have, over those with one thread each. With ``--beside``, the folder
+            of another checkout, also one fit alone, over that of the other package.
+            On a machine with nothing else to do.
 methods     processor seconds of a second fit with default parameters, by method and
             size, on five blobs in ten dimensions: easy data, training ends early.
 
@@ -26,13 +30,18 @@ by seed 0. Features with units of their own are standardised. Results go to
 
 import argparse
 import os
+import subprocess
+import sys
+import time
 import warnings
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # before NumPy is imported
+if "worker" not in sys.argv:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # before NumPy is imported
 
 import numpy as np
 from scipy import sparse
@@ -385,16 +394,136 @@ def methods(sizes=(1000, 10_000, 100_000)):
             print(f"{name:26s} n = {n:7d}: {spent:8.2f} s, ARI {ari:.3f}", flush=True)
 
 
+# Fits that train, for `shared`; the names of classes and their parameters.
+TRAINED = {
+    "ClAM": ("ClAM", {"n_clusters": 4}),
+    "ClAM, random": ("ClAM", {"n_clusters": 4, "init": "random"}),
+    "ClAM, auto": ("ClAM", {"n_clusters": "auto"}),
+    "DeepClAM": ("DeepClAM", {"n_clusters": 4}),
+    "GEMINI": ("GEMINI", {"n_clusters": 4}),
+    "GEMINI, mlp": ("GEMINI", {"n_clusters": 4, "model": "mlp"}),
+    "GEMINI, auto": ("GEMINI", {"n_clusters": "auto"}),
+    "SparseGEMINI": ("SparseGEMINI", {"n_clusters": 4}),
+    "PRCut": ("PRCut", {"n_clusters": 4}),
+    "SpanningForestEmbedding": ("SpanningForestEmbedding", {"n_clusters": 4}),
+    "AssociativeImputer": ("AssociativeImputer", {}),
+}
+SIZES = (60, 3), (500, 20), (2000, 20)
+LEAST_SECONDS = 0.5  # of a measurement, which repeats short fits
+
+
+def fit_on_request(name, n, d):
+    """Fit as often as each line that is read says; print the elapsed seconds of it.
+
+    The first line that is printed is the time of a fit after one that compiles.
+    """
+    cls, parameters = TRAINED[name]
+    model = getattr(import_module("skdiffclust"), cls)(random_state=0, **parameters)
+    X, y = datasets.make_blobs(
+        n, n_features=d, centers=4, cluster_std=2.0, random_state=0
+    )
+    if cls == "AssociativeImputer":
+        X[np.random.RandomState(0).uniform(size=X.shape) < 0.1] = np.nan
+    target = np.where(np.arange(n) % 3, -1, y)
+    model.fit(X, target)
+    for n_fits in chain([1], map(int, sys.stdin)):
+        start = time.perf_counter()
+        for _ in range(n_fits):
+            model.fit(X, target)
+        print(time.perf_counter() - start, flush=True)
+
+
+class Worker:
+    """A process that fits on request, with one thread or those that users have."""
+
+    def __init__(self, case, folder, *, one_thread):
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.endswith("_NUM_THREADS")
+        }
+        environment["PYTHONPATH"] = str(folder)
+        if one_thread:
+            environment["OMP_NUM_THREADS"] = "1"
+        command = [sys.executable, __file__, "worker", "--case", *map(str, case)]
+        self._process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.first = self.read()
+
+    def ask(self, n_fits):
+        """Begin some fits."""
+        self._process.stdin.write(f"{n_fits}\n")
+        self._process.stdin.flush()
+
+    def read(self):
+        """Return the elapsed seconds of what was asked for."""
+        return float(self._process.stdout.readline())
+
+    def close(self):
+        """End the process."""
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def ratios(groups, n_rounds):
+    """Return the ratios (n_rounds,) of the times of two groups of workers, in turn.
+
+    The workers of a group fit at once; their time is that of the slower one.
+    """
+    n_fits = max(1, round(LEAST_SECONDS / groups[1][0].first))
+    times = []
+    for _ in range(n_rounds):
+        for group in groups:
+            for worker in group:
+                worker.ask(n_fits)
+            times.append(max(worker.read() for worker in group))
+    return np.divide(times[::2], times[1::2])
+
+
+def shared(beside=None, only=None):
+    """Print the median ratios of 5 rounds of two fits at once, and of 9 of one fit."""
+    print(versions("numpy", "torch", "threadpoolctl"), f"{os.cpu_count()} cores")
+    here = Path(__file__).resolve().parents[1]
+    print("estimator, n, d, two at once / one thread each, alone / before")
+    for name in only or TRAINED:
+        for n, d in SIZES:
+            case = name, n, d
+            ours = [Worker(case, here, one_thread=False) for _ in range(2)]
+            others = [Worker(case, here, one_thread=True) for _ in range(2)]
+            at_once = np.median(ratios([ours, others], 5))
+            alone = np.nan
+            if beside is not None:
+                others.append(Worker(case, beside, one_thread=False))
+                alone = np.median(ratios([ours[:1], others[2:]], 9))
+            print(f'   "{name}", {n}, {d}, {at_once:.2f}, {alone:.2f}', flush=True)
+            for worker in (*ours, *others):
+                worker.close()
+
+
 PARTS = {part.__name__: part for part in (first_page, defaults, methods)}
 
 
 def main():
     """Print a part."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("part", choices=[*PARTS, "shared", "worker"])
+    parser.add_argument("--beside", type=Path, help="of shared: another checkout")
+    parser.add_argument("--only", nargs="+", help="of shared: some of its estimators")
+    parser.add_argument("--case", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    PARTS[options.part]()
+    if options.part == "worker":
+        name, n, d = options.case
+        fit_on_request(name, int(n), int(d))
+    elif options.part == "shared":
+        shared(options.beside, options.only)
+    else:
+        PARTS[options.part]()
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from torch import nn
 from skdiffclust._checkpoint import without_prefix
 from skdiffclust._encoder import ACTIVATIONS, Encoder
 from skdiffclust._history import call_with
+from skdiffclust._threads import largest_product, small_products
 
 # Largest number of parts of a batch if CUDA is out of memory.
 MOST_PARTS = 4
@@ -323,12 +324,13 @@ def train_module(
         epoch = batches(max(batch_size // n_parts, 1))
         return call_with(_alone, _epoch, module, epoch, loss_of, optimizer)
 
-    for _ in loop:
-        mean_loss = parts.run(run_epoch, batch_size, release=optimizer.zero_grad)
-        module.eval()
-        close(loop, mean_loss)
-        if checkpoint is not None:
-            checkpoint.save(loop, trained)
+    with small_products(largest_product(batch_size, module.parameters())):
+        for _ in loop:
+            mean_loss = parts.run(run_epoch, batch_size, release=optimizer.zero_grad)
+            module.eval()
+            close(loop, mean_loss)
+            if checkpoint is not None:
+                checkpoint.save(loop, trained)
 
 
 def _epoch(module, batches, loss_of, optimizer):

@@ -3,10 +3,11 @@
 import threading
 from time import sleep
 
+import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from skdiffclust._threads import run_chunks, small_products
+from skdiffclust._threads import largest_product, run_chunks, small_products
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 4])
@@ -51,6 +52,14 @@ def test_an_interruption_while_threads_start_stops_those_that_run(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         run_chunks(lambda first, last: sleep(0.05), 200, (), 3)
     assert threading.active_count() <= before
+
+
+def test_the_largest_product_is_that_of_the_widest_layer():
+    layers = [np.zeros((20, 128)), np.zeros(128), np.zeros((128, 3))]
+    assert largest_product(100, layers) == 100 * 20 * 128
+    assert largest_product(100, ()) == 0
+    # The weights of a convolution are used at every position.
+    assert largest_product(100, [*layers, np.zeros((8, 1, 3, 3))]) == np.inf
 
 
 def blas_threads():

@@ -16,6 +16,7 @@ from skdiffclust._checkpoint import (
 from skdiffclust._devices import require_torch, resolve_device
 from skdiffclust._encoder import Encoder
 from skdiffclust._history import EpochLoop
+from skdiffclust._threads import largest_product, small_products
 from skdiffclust._validation import hidden_widths
 from skdiffclust.cuts._graph import is_precomputed
 from skdiffclust.cuts._predictors import EncoderPredictor, ModuleEncoder, Scaling
@@ -164,6 +165,13 @@ class CutTraining:
 
     def run(self, loop, checkpoint=None):
         """Fit the labels, then run the epochs, or continue from a checkpoint."""
+        # The rows of a block are those of two batches.
+        n_rows = 2 * min(self.settings.batch_size, len(self.X))
+        with small_products(largest_product(n_rows, self.model.weights)):
+            self._run(loop, checkpoint)
+
+    def _run(self, loop, checkpoint):
+        """Do so, with the threads that are set."""
         labels = self.first_labels
         resumed = checkpoint is not None and checkpoint.load(loop, self)
         if labels is not None and not resumed and self.kind != "free":

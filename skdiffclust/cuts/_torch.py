@@ -315,6 +315,11 @@ class ModuleModel:
         self.parts = Parts("batch_size")
         self.trained = ModuleState(module, self.optimizer, self.parts)
 
+    @property
+    def weights(self):
+        """The tensors that samples are multiplied with."""
+        return list(self.module.parameters())
+
     def logits(self, X):
         """Return the outputs (n, k) for samples X (n, d), as a NumPy array."""
         return module_logits(self.module, X, self.n_clusters, block_samples=_BLOCK_ROWS)

@@ -72,6 +72,11 @@ class EncoderModel:
         )
         self.trained = ArraysState(self.encoder.names, arrays, self.optimiser)
 
+    @property
+    def weights(self):
+        """The arrays that samples are multiplied with."""
+        return self.encoder.arrays
+
     def logits(self, X):
         """Return the outputs (n, k) for samples X (n, d)."""
         return self.encoder.outputs(X)
@@ -91,6 +96,8 @@ class FreeLogits:
 
     They start from labels (n,), or at random.
     """
+
+    weights = ()
 
     def __init__(self, n, n_clusters, labels, optimizer, random_state):
         self.values = random_state.normal(scale=0.01, size=(n, n_clusters))

@@ -9,7 +9,7 @@ import numpy as np
 from skdiffclust._assignments import softmax, softmax_backward
 from skdiffclust._batches import mini_batches
 from skdiffclust._constraints import Constraints
-from skdiffclust._threads import small_products
+from skdiffclust._threads import largest_product, small_products
 from skdiffclust.gemini._calibration import some_rows
 from skdiffclust.gemini._objectives import mmd_of_logits
 from skdiffclust.gemini._sparse_rows import numbers_of_rows
@@ -176,7 +176,7 @@ def train_model(
     # The loop detects an overflow and warns of it.
     with (
         np.errstate(over="ignore", invalid="ignore"),
-        small_products(n_rows * max(array.size for array in model.arrays)),
+        small_products(largest_product(n_rows, model.arrays)),
     ):
         for _ in loop:
             if whole:

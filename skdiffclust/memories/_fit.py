@@ -16,6 +16,7 @@ from skdiffclust._kmeans import (
     kmeans,
     lloyd,
 )
+from skdiffclust._threads import small_products
 from skdiffclust.memories._assign import assign
 from skdiffclust.memories._constrained import constrained_lloyd, divergences
 from skdiffclust.memories._dynamics import Dynamics
@@ -168,37 +169,39 @@ class Fit:
         rows = _Transformed(self.X, self.scaling)
         is_guarded = self._is_guarded and self._converged is not None
         n_starts = len(self.descent.memories)
-        for epoch in loop:
-            descent = self.descent
-            losses = descent.epoch(
-                rows, self._weight, self._clam.batch_size, self._random_state
-            )
-            if epoch + 1 in _RACE:
-                kept = ceil(_RACE[epoch + 1] * n_starts)
-                winners = np.argsort(losses, kind="stable")[:kept]
-                descent.keep(winners)
-                losses = losses[winners]
-            best = int(np.argmin(losses))
-            rate = descent.learning_rate
-            if self._plateau.cool(losses[best], n_batches):
-                loop.stop("learning_rate")
-            descent.learning_rate = self._plateau.learning_rate
-            if losses[best] <= _EXACT:
-                loop.stop("exact")
-            if self._constraints is not None:
-                # Training ignores links: the result of the constrained k-means is kept.
-                loop.stop("constraints")
-            trained = descent.memories[best]
-            # Training that raises the inertia ends. Where it overflows, the loss of the
-            # next epoch says so.
-            if is_guarded and self._bound < self._inertia(trained) < np.inf:
-                loop.stop("k-means")
-            loop.record(
-                losses[best] * self.scaling.loss_unit,
-                state=descent.copy_state,
-                attributes=lambda b=best: self.fitted(b),
-                learning_rate=rate,
-            )
+        n_rows = min(self._clam.batch_size, len(self.weight))
+        with small_products(n_rows * self.descent.memories.size):
+            for epoch in loop:
+                descent = self.descent
+                losses = descent.epoch(
+                    rows, self._weight, self._clam.batch_size, self._random_state
+                )
+                if epoch + 1 in _RACE:
+                    kept = ceil(_RACE[epoch + 1] * n_starts)
+                    winners = np.argsort(losses, kind="stable")[:kept]
+                    descent.keep(winners)
+                    losses = losses[winners]
+                best = int(np.argmin(losses))
+                rate = descent.learning_rate
+                if self._plateau.cool(losses[best], n_batches):
+                    loop.stop("learning_rate")
+                descent.learning_rate = self._plateau.learning_rate
+                if losses[best] <= _EXACT:
+                    loop.stop("exact")
+                if self._constraints is not None:
+                    # Training ignores links: the constrained k-means is kept.
+                    loop.stop("constraints")
+                trained = descent.memories[best]
+                # Training that raises the inertia ends. Where it overflows, the loss of
+                # the next epoch says so.
+                if is_guarded and self._bound < self._inertia(trained) < np.inf:
+                    loop.stop("k-means")
+                loop.record(
+                    losses[best] * self.scaling.loss_unit,
+                    state=descent.copy_state,
+                    attributes=lambda b=best: self.fitted(b),
+                    learning_rate=rate,
+                )
 
     def fitted(self, restart):
         """Return the fitted attributes that `predict` needs, of a restart."""

@@ -5,7 +5,7 @@ from scipy.sparse import issparse
 
 from skdiffclust._checkpoint import ArraysState, LoopCheckpoint, identify
 from skdiffclust._optimisers import Adam
-from skdiffclust._threads import small_products
+from skdiffclust._threads import largest_product, small_products
 from skdiffclust.forests._constrained._spanning import maximum_spanning_forest
 from skdiffclust.forests._embedding._start import (
     Rates,
@@ -73,11 +73,10 @@ class EncoderTrainer:
         batch_size = self.settings.batch_size
         if checkpoint is not None:
             checkpoint.load(loop, self.trained)
-        largest = max(array.size for array in self.encoder.arrays)
         # The loop detects an overflow and warns of it.
         with (
             np.errstate(over="ignore", invalid="ignore"),
-            small_products(batch_size * largest),
+            small_products(largest_product(batch_size, self.encoder.arrays)),
         ):
             for _ in loop:
                 losses = [
