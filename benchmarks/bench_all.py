@@ -1,6 +1,6 @@
 """Clusterers side by side: the first page, 45 sets, and growing samples.
 
-    OMP_NUM_THREADS=1 python benchmarks/bench_all.py PART
+    python benchmarks/bench_all.py PART
 
 first_page  five data sets that come with Python and scikit-learn, k-means and HDBSCAN;
             the output of UMAP needs umap-learn.
@@ -39,9 +39,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-
-if "worker" not in sys.argv:
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # before NumPy is imported
 
 import numpy as np
 from scipy import sparse

@@ -1,6 +1,6 @@
 """ClAM against k-means, imputation, and DeepClAM.
 
-    OMP_NUM_THREADS=1 python benchmarks/bench_memories.py PART
+    python benchmarks/bench_memories.py PART
 
 k_means   ClAM with its defaults to ``KMeans(n_init=10)`` on twenty complete data sets
 text      by cosines, beside spherical k-means, on TF-IDF
