@@ -83,7 +83,7 @@ def _refuse_missing(estimator, X):
 
 def refuse_silent_conversion(X, *, name="X"):
     """Refuse values that would silently become numbers, or lose a part."""
-    refuse_masked(X, name=name)
+    refuse_container(X, name=name)
     if issparse(X):
         return
     try:
@@ -140,13 +140,68 @@ def _describe_entry(X, values, place):
     return f"the {kind} {text} in column {names[column]!r}"
 
 
-def refuse_masked(X, *, name="X"):
-    """Raise ValueError if X is a masked array, whose mask would be lost silently."""
+def refuse_container(X, *, name="X"):
+    """Raise ValueError if X is a container that would be misread.
+
+    These are annotated data, which NumPy would read entry by entry for minutes, masked
+    arrays, whose mask would be lost silently, and sparse matrices with indices outside
+    their shape, which compiled code would follow out of the memory of X.
+    """
+    # The columns of a data frame, of which one may have this name, are attributes too.
+    if hasattr(X, "obsm") and not hasattr(X, "columns"):
+        raise ValueError(
+            f"The {name!r} parameter must be an array. Got {type(X).__name__} instead, "
+            "annotated data of several arrays. Pass one of them, for instance "
+            'adata.obsm["X_pca"].'
+        )
+    if issparse(X):
+        _refuse_indices(X, name)
     if isinstance(X, np.ma.MaskedArray):
         raise ValueError(
             f"The {name!r} parameter must be a plain array. Got a masked array "
             "instead. Fill or drop the masked entries first, e.g. X.filled(0)."
         )
+
+
+def _refuse_indices(X, name):
+    """Raise ValueError if sparse X has indices outside its shape.
+
+    As `check_format(full_check=True)` of SciPy, which not every format has, and which
+    may write into X.
+    """
+    if X.format == "coo":
+        axes = zip(X.coords, X.shape, strict=True)
+        is_valid = all(
+            len(ends) == len(X.data) and _are_below(ends, size) for ends, size in axes
+        )
+    elif X.format in ("csr", "csc", "bsr"):
+        shape = np.array([1, *X.shape][-2:]) // getattr(X, "blocksize", 1)
+        n_rows, n_columns = shape[::-1] if X.format == "csc" else shape
+        starts = X.indptr
+        n_stored = min(len(X.indices), len(X.data))
+        is_valid = (
+            len(starts) == n_rows + 1
+            and starts[0] == 0
+            and _are_below(starts, n_stored + 1)
+            and np.all(starts[1:] >= starts[:-1])
+            and _are_below(X.indices[: starts[-1]], n_columns)
+        )
+    else:
+        return _refuse_indices(X.tocsr(), name)
+    if not is_valid:
+        raise ValueError(
+            f"The {name!r} parameter must have indices inside its shape, {X.shape}, if "
+            f"it is sparse. Got a {type(X).__name__} with others instead. Create it "
+            "again from its rows, columns and values, e.g. by coo_array; its method "
+            "check_format(full_check=True) says what is wrong."
+        )
+
+
+def _are_below(indices, size):
+    """Whether indices are integers from 0 to below a size."""
+    if indices.dtype.kind not in "iu" or indices.ndim != 1:
+        return False
+    return not len(indices) or (indices.min() >= 0 and indices.max() < size)
 
 
 def hidden_widths(sizes, name):
