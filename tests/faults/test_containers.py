@@ -228,7 +228,7 @@ def test_functions_refuse_annotated_data(blobs):
         lambda: compare_clusterers(given, clusterers),
         lambda: gemini_score(np.eye(3)[np.arange(len(blobs)) % 3], given),
         lambda: AssociativeImputer().fit(given),
-        lambda: minimum_spanning_tree_by_blocks([given]),
+        lambda: minimum_spanning_tree_by_blocks(given),
         lambda: energy(given, blobs[:3], inverse_temperature=1.0),
     ):
         with pytest.raises(ValueError, match="Annotated instead"):

@@ -16,6 +16,7 @@ from skdiffclust import (
     SpanningForestClustering,
     SpanningForestEmbedding,
 )
+from skdiffclust.forests import minimum_spanning_tree
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -337,3 +338,30 @@ def test_sparse_rows_give_the_labels_of_dense_ones(estimator, blobs, fit, answer
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
     else:
         assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("unit", [1e-165, 1e-300])
+def test_squares_that_underflow_are_refused(estimator, blobs, fit, container, unit):
+    if (
+        container is not np.asarray
+        and not estimator.__sklearn_tags__().input_tags.sparse
+    ):
+        return
+    with pytest.raises(ValueError, match="squared distances underflow: rescale X"):
+        fit(estimator, container(blobs * unit))
+
+
+@pytest.mark.parametrize("metric", ["l2", "minkowski", "nan_euclidean", "sqeuclidean"])
+def test_squares_that_underflow_are_refused_by_any_name(blobs, metric):
+    forest = SpanningForestClustering(3, metric=metric)
+    with pytest.raises(ValueError, match="squared distances underflow"):
+        forest.fit(blobs * 1e-165)
+
+
+def test_a_tree_of_sparse_samples_whose_squares_underflow_is_refused(blobs):
+    with pytest.raises(ValueError, match="squared distances underflow"):
+        minimum_spanning_tree(sparse.csr_array(blobs * 1e-165))
+    cosines = minimum_spanning_tree(sparse.csr_array(blobs * 1e-165), metric="cosine")
+    expected = minimum_spanning_tree(sparse.csr_array(blobs), metric="cosine")
+    np.testing.assert_allclose(cosines.lengths, expected.lengths, rtol=1e-9)
