@@ -9,7 +9,7 @@ from scipy.sparse import csr_array, issparse
 from sklearn import get_config
 from sklearn.utils.validation import validate_data
 
-from skdiffclust._compat import Interval
+from skdiffclust._compat import Interval, check_sample_weight
 from skdiffclust._warnings import warn
 
 # Types of entries that float() converts silently, or fails on.
@@ -25,6 +25,9 @@ _NOT_NUMBERS = (
 )
 _GIB = 2.0**30
 _WARN_GIB = 2.0
+# Sums of weights above one and squares of them are finite and not zero then.
+_LEAST_WEIGHT = 1e-100
+_MOST_WEIGHT = 1e100
 _SHOWN = 40  # characters of a value in a message
 
 
@@ -202,6 +205,21 @@ def _are_below(indices, size):
     if indices.dtype.kind not in "iu" or indices.ndim != 1:
         return False
     return not len(indices) or (indices.min() >= 0 and indices.max() < size)
+
+
+def sample_weights(sample_weight, X):
+    """Return the weights (n,) of samples X, float64 and not negative; ones for None.
+
+    Where the largest is too small or large to count with, all are multiplied by a power
+    of two that makes it about one: only their ratios are used then.
+    """
+    weights = check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    largest = weights.max()
+    if _LEAST_WEIGHT <= largest <= _MOST_WEIGHT:
+        return weights
+    return np.ldexp(weights, -np.frexp(largest)[1])
 
 
 def hidden_widths(sizes, name):

@@ -821,7 +821,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         weights = check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )
-        total = weights.sum()
+        with np.errstate(over="ignore"):
+            total = weights.sum()
         if not _LEAST_WEIGHT <= total <= _MOST_WEIGHT:
             raise ValueError(
                 "The 'sample_weight' parameter of SpanningForestClustering.fit must "

@@ -111,6 +111,8 @@ def scaling_of(
     X up to five times, by blocks. Sparse samples are not centred, which would make them
     dense.
     """
+    # Sums over many samples must not overflow; a power of two changes no bits.
+    sample_weight = np.ldexp(sample_weight, -np.frexp(sample_weight.sum())[1])
     moments = _sparse_moments if sparse.issparse(X) else _moments
     mean, spread = moments(X, sample_weight, metric)
     shift = mean
@@ -127,8 +129,15 @@ def scaling_of(
     if inverse_temperature == "auto":
         if metric != "cosine":
             spread = _cut_spread(X, sample_weight, metric, spread)
-        inverse_temperature = concentration / spread if spread > 0 else concentration
+        with np.errstate(over="ignore"):
+            inverse_temperature = concentration / (spread if spread > 0 else 1.0)
         inverse_temperature *= 2.0 if metric == "cosine" else 1.0
+        if not np.isfinite(inverse_temperature):
+            raise ValueError(
+                "The samples of X must have a variance that can be divided by. Got a "
+                f"total of {spread:.3g} instead, for which inverse_temperature='auto' "
+                "overflows: rescale X, e.g. with StandardScaler."
+            )
     fill = (hidden - shift) / scale
     return MemoryScaling(metric, shift, scale, fill, float(inverse_temperature))
 
