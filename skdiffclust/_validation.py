@@ -28,6 +28,7 @@ _WARN_GIB = 2.0
 # Sums of weights above one and squares of them are finite and not zero then.
 _LEAST_WEIGHT = 1e-100
 _MOST_WEIGHT = 1e100
+_LEAST_SYMMETRIC = 5  # samples of a matrix that is symmetric by intention
 _SHOWN = 40  # characters of a value in a message
 
 
@@ -54,7 +55,45 @@ def validate_rows(estimator, X, *, reset=True, **check_params):
     )
     if finite is True:
         _refuse_missing(estimator, X)
+    if (
+        reset
+        and _is_symmetric(X)
+        and not estimator.__sklearn_tags__().input_tags.pairwise
+    ):
+        rules = estimator._parameter_constraints
+        options = [
+            f"{name}='precomputed'"
+            for name in ("affinity", "kernel", "metric")
+            if any("'precomputed'" in str(rule) for rule in rules.get(name, ()))
+        ]
+        remedy = " or ".join(options) or (
+            "SpanningForestClustering with metric='precomputed', or GraphCutClustering "
+            "with affinity='precomputed',"
+        )
+        warn(
+            f"X is a symmetric matrix of {X.shape[0]} x {X.shape[1]} entries, which "
+            f"{type(estimator).__name__} takes as features. Use {remedy} if it holds "
+            "distances or similarities."
+        )
     return X
+
+
+def _is_symmetric(X):
+    """Whether X is a symmetric matrix of some size, whose pairs of samples differ.
+
+    Zeros and ones are symmetric by chance in less than one of 1000 such matrices.
+    """
+    if X.ndim != 2 or X.shape[0] != X.shape[1] or X.shape[0] < _LEAST_SYMMETRIC:
+        return False
+    if issparse(X):
+        rows, columns = X.nonzero()
+        # Not only a diagonal, and not the same for all pairs.
+        n_pairs = np.count_nonzero(rows != columns)
+        return 0 < n_pairs < X.shape[0] * (X.shape[0] - 1) and (X != X.T).nnz == 0
+    if not np.array_equal(X[0], X[:, 0]) or not np.array_equal(X, X.T):
+        return False
+    others = X[~np.eye(len(X), dtype=bool)]
+    return bool(others.min() < others.max())
 
 
 def _refuse_missing(estimator, X):

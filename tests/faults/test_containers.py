@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 
 from skdiffclust import (
     AssociativeImputer,
@@ -15,6 +16,7 @@ from skdiffclust import (
     GraphCutClustering,
     PRCut,
     SpanningForestClustering,
+    SpanningForestEmbedding,
 )
 from skdiffclust.forests import minimum_spanning_tree, minimum_spanning_tree_by_blocks
 from skdiffclust.gemini import gemini_score
@@ -239,3 +241,31 @@ def test_a_column_may_be_named_as_a_part_of_annotated_data(blobs):
     frame = pd.DataFrame(blobs, columns=["obsm", "b", "c", "d"])
     expected = SpanningForestClustering(3).fit(blobs).labels_
     assert np.array_equal(SpanningForestClustering(3).fit(frame).labels_, expected)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_a_symmetric_matrix_as_features_is_noticed(estimator, blobs, fit, container):
+    if (
+        container is not np.asarray
+        and not estimator.__sklearn_tags__().input_tags.sparse
+    ):
+        return
+    D = np.round(np.abs(blobs[:, None] - blobs).sum(axis=2))
+    D[D > np.median(D)] = 0.0
+    has_option = not isinstance(estimator, ClAM | SpanningForestEmbedding)
+    with warnings.catch_warnings(record=True) as issued:
+        warnings.simplefilter("always")
+        fit(estimator, container(D))
+    texts = [str(one.message) for one in issued if one.category is UserWarning]
+    noticed = [text for text in texts if "X is a symmetric matrix of 90 x 90" in text]
+    assert len(noticed) >= 1
+    assert "precomputed" in noticed[0] or not has_option
+
+
+def test_matrices_that_hold_no_relation_are_not_noticed(blobs):
+    forest = SpanningForestClustering(2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for X in (np.eye(9), np.ones((9, 9)), blobs[:4], sparse.eye_array(9)):
+            forest.fit(X)
+    forest.set_params(metric="precomputed").fit(np.abs(blobs[:9, :1] - blobs[:9, 0]))
