@@ -386,7 +386,7 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Samples.
         y : None
-            Ignored, present for API consistency.
+            Ignored. Known labels go to `partial_labels`.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples. A sample of weight 2 counts as two equal samples,
             but its known label and links count once.
@@ -474,7 +474,7 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Samples.
         y : None
-            Ignored, present for API consistency.
+            Ignored. Known labels go to `partial_labels`.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples.
         affinity : array-like of shape (n_samples, n_samples), default=None

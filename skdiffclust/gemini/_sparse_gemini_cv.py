@@ -279,7 +279,7 @@ class SparseGEMINICV(
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Samples.
         y : None
-            Ignored, present for API consistency.
+            Ignored. Known labels go to `partial_labels`.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples in the paths and the stability of clusters. Samples
             of weight 0 are not drawn. A sample of weight 2 is not equivalent to two

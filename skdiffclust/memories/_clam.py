@@ -328,7 +328,7 @@ class ClAM(
         X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Samples; NaN where an entry is missing, if dense.
         y : None
-            Ignored, present for API consistency.
+            Ignored. Known labels go to `partial_labels`.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each sample in the loss, in the seeds and in the scale of X.
         partial_labels : array-like of shape (n_samples,), default=None
