@@ -14,7 +14,7 @@ from sklearn.metrics.pairwise import (
 from sklearn.utils import check_array
 
 from skdiffclust._compat import PAIRWISE_METRICS
-from skdiffclust._validation import check_dense_size, refuse_masked
+from skdiffclust._validation import check_dense_size, refuse_container
 from skdiffclust._warnings import warn
 
 _TRANSLATION_INVARIANT_KERNELS = ("rbf", "laplacian")
@@ -368,7 +368,7 @@ def check_precomputed(D, *, name="X", kind="distance"):
     1e-8 of the largest value. The input is never written to; if nothing has to change,
     it is returned itself, so do not write to the result.
     """
-    refuse_masked(D, name=name)
+    refuse_container(D, name=name)
     if sp.issparse(D) and kind == "kernel":
         raise ValueError(
             f"The {name!r} parameter must be dense for a kernel. Got a sparse matrix "

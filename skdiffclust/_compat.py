@@ -8,6 +8,7 @@ that ``sklearn.callback.with_callbacks`` is not needed.
 from sklearn.base import _fit_context as fit_context
 from sklearn.callback import CallbackSupportMixin
 from sklearn.cluster._hierarchical_fast import single_linkage_label
+from sklearn.metrics._pairwise_distances_reduction import ArgKmin
 from sklearn.metrics.pairwise import _VALID_METRICS
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._openmp_helpers import (
@@ -27,6 +28,7 @@ from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 from sklearn.utils.validation import _num_samples as num_samples
 
 __all__ = [
+    "ArgKmin",
     "CALLBACKS_ATTRIBUTE",
     "CONFIGURATION_ATTRIBUTES",
     "CallbackSupportMixin",

@@ -34,6 +34,24 @@ _NORMED_ROWS = 64
 _LARGEST = np.finfo(np.float64).max / 16
 
 
+# A search of neighbours computes at most this many products of entries, the number of
+# distances times that of features, before it looks for Ctrl-C; half a second of the
+# slowest tree, scikit-learn's of 11 to 15 features.
+PRODUCTS_AT_ONCE = 2**27
+# But it takes at least this many rows, of which scikit-learn makes a chunk.
+ROWS_AT_LEAST = 256
+
+
+def search_blocks(n_rows, points, least=ROWS_AT_LEAST):
+    """Yield slices of rows, each of which may be searched for among points (n, d).
+
+    They are of a multiple of `least` rows, so that the bits of products are the same.
+    """
+    step = least * max(1, PRODUCTS_AT_ONCE // (least * points.size))
+    for start in range(0, n_rows, step):
+        yield slice(start, start + step)
+
+
 class SparseSquares:
     """Sparse samples (n, d) as float64, and their squared norms (n,).
 
@@ -211,7 +229,10 @@ def _smallest(values, k):
 def _tree_nearest(T, X, k):
     """Return (columns, squared distances) (m, k) with a k-d tree, ties resolved."""
     tree = cKDTree(T)
-    near, nearest = tree.query(X, k=k + 1)
+    near = np.empty((len(X), k + 1))
+    nearest = np.empty((len(X), k + 1), dtype=np.int64)
+    for rows in search_blocks(len(X), T):
+        near[rows], nearest[rows] = tree.query(X[rows], k=k + 1)
     tied = near[:, k] <= near[:, k - 1] * (1.0 + _TREE_SLACK)
     clear = np.flatnonzero(~tied)
     columns = np.empty((len(X), k), dtype=np.int64)

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array, issparse
 from sklearn import get_config
 from sklearn.utils.validation import validate_data
 
-from skdiffclust._compat import Interval
+from skdiffclust._compat import Interval, check_sample_weight
 from skdiffclust._warnings import warn
 
 # Types of entries that float() converts silently, or fails on.
@@ -25,6 +25,10 @@ _NOT_NUMBERS = (
 )
 _GIB = 2.0**30
 _WARN_GIB = 2.0
+# Sums of weights above one and squares of them are finite and not zero then.
+_LEAST_WEIGHT = 1e-100
+_MOST_WEIGHT = 1e100
+_LEAST_SYMMETRIC = 5  # samples of a matrix that is symmetric by intention
 _SHOWN = 40  # characters of a value in a message
 
 
@@ -51,7 +55,45 @@ def validate_rows(estimator, X, *, reset=True, **check_params):
     )
     if finite is True:
         _refuse_missing(estimator, X)
+    if (
+        reset
+        and _is_symmetric(X)
+        and not estimator.__sklearn_tags__().input_tags.pairwise
+    ):
+        rules = estimator._parameter_constraints
+        options = [
+            f"{name}='precomputed'"
+            for name in ("affinity", "kernel", "metric")
+            if any("'precomputed'" in str(rule) for rule in rules.get(name, ()))
+        ]
+        remedy = " or ".join(options) or (
+            "SpanningForestClustering with metric='precomputed', or GraphCutClustering "
+            "with affinity='precomputed',"
+        )
+        warn(
+            f"X is a symmetric matrix of {X.shape[0]} x {X.shape[1]} entries, which "
+            f"{type(estimator).__name__} takes as features. Use {remedy} if it holds "
+            "distances or similarities."
+        )
     return X
+
+
+def _is_symmetric(X):
+    """Whether X is a symmetric matrix of some size, whose pairs of samples differ.
+
+    Zeros and ones are symmetric by chance in less than one of 1000 such matrices.
+    """
+    if X.ndim != 2 or X.shape[0] != X.shape[1] or X.shape[0] < _LEAST_SYMMETRIC:
+        return False
+    if issparse(X):
+        rows, columns = X.nonzero()
+        # Not only a diagonal, and not the same for all pairs.
+        n_pairs = np.count_nonzero(rows != columns)
+        return 0 < n_pairs < X.shape[0] * (X.shape[0] - 1) and (X != X.T).nnz == 0
+    if not np.array_equal(X[0], X[:, 0]) or not np.array_equal(X, X.T):
+        return False
+    others = X[~np.eye(len(X), dtype=bool)]
+    return bool(others.min() < others.max())
 
 
 def _refuse_missing(estimator, X):
@@ -83,7 +125,7 @@ def _refuse_missing(estimator, X):
 
 def refuse_silent_conversion(X, *, name="X"):
     """Refuse values that would silently become numbers, or lose a part."""
-    refuse_masked(X, name=name)
+    refuse_container(X, name=name)
     if issparse(X):
         return
     try:
@@ -140,13 +182,83 @@ def _describe_entry(X, values, place):
     return f"the {kind} {text} in column {names[column]!r}"
 
 
-def refuse_masked(X, *, name="X"):
-    """Raise ValueError if X is a masked array, whose mask would be lost silently."""
+def refuse_container(X, *, name="X"):
+    """Raise ValueError if X is a container that would be misread.
+
+    These are annotated data, which NumPy would read entry by entry for minutes, masked
+    arrays, whose mask would be lost silently, and sparse matrices with indices outside
+    their shape, which compiled code would follow out of the memory of X.
+    """
+    # The columns of a data frame, of which one may have this name, are attributes too.
+    if hasattr(X, "obsm") and not hasattr(X, "columns"):
+        raise ValueError(
+            f"The {name!r} parameter must be an array. Got {type(X).__name__} instead, "
+            "annotated data of several arrays. Pass one of them, for instance "
+            'adata.obsm["X_pca"].'
+        )
+    if issparse(X):
+        _refuse_indices(X, name)
     if isinstance(X, np.ma.MaskedArray):
         raise ValueError(
             f"The {name!r} parameter must be a plain array. Got a masked array "
             "instead. Fill or drop the masked entries first, e.g. X.filled(0)."
         )
+
+
+def _refuse_indices(X, name):
+    """Raise ValueError if sparse X has indices outside its shape.
+
+    As `check_format(full_check=True)` of SciPy, which not every format has, and which
+    may write into X.
+    """
+    if X.format == "coo":
+        axes = zip(X.coords, X.shape, strict=True)
+        is_valid = all(
+            len(ends) == len(X.data) and _are_below(ends, size) for ends, size in axes
+        )
+    elif X.format in ("csr", "csc", "bsr"):
+        shape = np.array([1, *X.shape][-2:]) // getattr(X, "blocksize", 1)
+        n_rows, n_columns = shape[::-1] if X.format == "csc" else shape
+        starts = X.indptr
+        n_stored = min(len(X.indices), len(X.data))
+        is_valid = (
+            len(starts) == n_rows + 1
+            and starts[0] == 0
+            and _are_below(starts, n_stored + 1)
+            and np.all(starts[1:] >= starts[:-1])
+            and _are_below(X.indices[: starts[-1]], n_columns)
+        )
+    else:
+        return _refuse_indices(X.tocsr(), name)
+    if not is_valid:
+        raise ValueError(
+            f"The {name!r} parameter must have indices inside its shape, {X.shape}, if "
+            f"it is sparse. Got a {type(X).__name__} with others instead. Create it "
+            "again from its rows, columns and values, e.g. by coo_array; its method "
+            "check_format(full_check=True) says what is wrong."
+        )
+
+
+def _are_below(indices, size):
+    """Whether indices are integers from 0 to below a size."""
+    if indices.dtype.kind not in "iu" or indices.ndim != 1:
+        return False
+    return not len(indices) or (indices.min() >= 0 and indices.max() < size)
+
+
+def sample_weights(sample_weight, X):
+    """Return the weights (n,) of samples X, float64 and not negative; ones for None.
+
+    Where the largest is too small or large to count with, all are multiplied by a power
+    of two that makes it about one: only their ratios are used then.
+    """
+    weights = check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    largest = weights.max()
+    if _LEAST_WEIGHT <= largest <= _MOST_WEIGHT:
+        return weights
+    return np.ldexp(weights, -np.frexp(largest)[1])
 
 
 def hidden_widths(sizes, name):

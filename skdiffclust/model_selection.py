@@ -26,6 +26,7 @@ from skdiffclust._compat import (
     safe_indexing,
     validate_params,
 )
+from skdiffclust._validation import refuse_container
 
 __all__ = ["ClustererComparison", "compare_clusterers"]
 
@@ -308,6 +309,7 @@ def compare_clusterers(
     >>> comparison.has_structure
     {'forest': True, 'k-means': True}
     """
+    refuse_container(X)
     if sparse.issparse(X):
         X = X.tocsr()
     elif not hasattr(X, "iloc"):

@@ -7,6 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._batches import at_most
 from skdiffclust._drawing import axes_of
+from skdiffclust._validation import refuse_container
 from skdiffclust.gemini._display import SelectionProbabilityDisplay, SparsePathDisplay
 
 __all__ = [
@@ -589,6 +590,7 @@ class ClustererComparisonDisplay:
         """
         from sklearn.decomposition import PCA
 
+        refuse_container(X)
         X = check_array(X, accept_sparse="csr")
         if X.shape[1] <= 2:
             X = X.toarray() if issparse(X) else X

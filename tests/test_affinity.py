@@ -23,7 +23,7 @@ from skdiffclust._affinity import (
     distance_matrix,
     kernel_matrix,
 )
-from skdiffclust._validation import check_dense_size, refuse_masked
+from skdiffclust._validation import check_dense_size, refuse_container
 
 
 def manhattan(x, y):
@@ -261,7 +261,7 @@ def test_check_precomputed_refuses_masked_not_square_and_sparse_kernels():
     with pytest.raises(ValueError, match="Got a masked array"):
         check_precomputed(np.ma.masked_equal(np.eye(3), 1))
     with pytest.raises(ValueError, match="'X' parameter must be a plain array"):
-        refuse_masked(np.ma.masked_equal(np.eye(3), 1))
+        refuse_container(np.ma.masked_equal(np.eye(3), 1))
     for container in (np.array, sp.csr_array, sp.coo_matrix):
         with pytest.raises(ValueError, match=r"'X' .*square.*\(2, 3\)"):
             check_precomputed(container(np.ones((2, 3))))

@@ -30,4 +30,5 @@ def test_every_cell_has_a_test_or_a_reason(table):
 
 def test_every_fault_has_a_row():
     numbers = [int(title.split()[0]) for title in FAULTS.rows]
-    assert numbers == list(range(1, 40))
+    assert numbers[:39] == list(range(1, 40))
+    assert numbers == sorted(set(numbers))

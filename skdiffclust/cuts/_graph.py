@@ -17,6 +17,7 @@ from skdiffclust._products import product_by_sample
 from skdiffclust._validation import (
     canonical_rows,
     check_dense_size,
+    refuse_container,
     validate_rows,
 )
 from skdiffclust._warnings import warn
@@ -207,7 +208,9 @@ class Affinity:
         if hasattr(self.kind, "fit_transform"):
             return _pattern(self.transformer.transform(X))
         if self.kind not in _OF_NEIGHBORS:
-            links = sp.csr_array(self._weights(X))
+            weights = self._weights(X)
+            refuse_container(weights, name="affinity")
+            links = sp.csr_array(weights)
             if not (links.data >= 0).all() or np.isinf(links.data).any():
                 raise ValueError(
                     f"The 'affinity' parameter of {self.owner} must give finite "
@@ -278,6 +281,7 @@ def _pattern(graph):
 
     A distance of zero is an edge as well.
     """
+    refuse_container(graph, name="affinity")
     graph = sp.csr_array(graph)
     return sp.csr_array(
         (np.ones(len(graph.data)), graph.indices, graph.indptr), shape=graph.shape

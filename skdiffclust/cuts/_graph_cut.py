@@ -315,7 +315,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
                 affinity="precomputed"
             Samples, or the graph itself. Sparse samples are never made dense whole.
         y : None
-            Ignored, present for API consistency.
+            Ignored. Known labels go to `partial_labels`.
         sample_weight : array-like of shape (n_samples,), default=None
             Sizes of the samples, >= 0, one each by default: what `min_cluster_size`
             and `max_imbalance` bound the sums of, and what divides the ratio-cut, where

@@ -1,6 +1,7 @@
 """Graphs of nearest neighbours, by distance or cosine, and their weights by rank."""
 
 import math
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -8,11 +9,11 @@ from scipy.spatial import cKDTree
 from sklearn.neighbors import NearestNeighbors
 
 from skdiffclust._affinity import center, unit_rows
-from skdiffclust._neighbors import are_others, k_nearest
+from skdiffclust._compat import ArgKmin, effective_n_threads
+from skdiffclust._neighbors import ROWS_AT_LEAST, are_others, k_nearest, search_blocks
 
-# Largest number of features for a tree; samples of one call of it.
+# Largest number of features for a tree.
 _TREE_MAX_FEATURES = 10
-_TREE_ROWS = 20_000
 # n_neighbors="auto": of neighbours of equal weight, and bounds of those weighted by
 # rank. Up to this many features, where clusters may be thin, few samples have fewer.
 N_ALIKE = 10
@@ -129,16 +130,36 @@ def _nearest_of_rows(points, rows, k):
         return _nearest(points, points[rows], k)
     # Centred, because products of samples with a large offset lose digits.
     X = center(points)
-    if X.shape[1] > _TREE_MAX_FEATURES:
-        distances, nearest = NearestNeighbors(n_neighbors=k).fit(X).kneighbors(X[rows])
-        return nearest, distances
-    tree = cKDTree(X, leafsize=32, balanced_tree=False)
-    # In the order of the leaves, so that one query finds in the cache what the last one
-    # read.
-    order = np.argsort(np.argsort(tree.indices)[rows])
     nearest = np.empty((len(rows), k), dtype=np.int64)
     distances = np.empty((len(rows), k))
-    for start in range(0, len(rows), _TREE_ROWS):  # Ctrl-C waits for at most this long
-        part = order[start : start + _TREE_ROWS]
-        distances[part], nearest[part] = tree.query(X[rows[part]], k=k)
+    order = np.arange(len(rows))
+    if X.shape[1] > _TREE_MAX_FEATURES:
+        search, least = _searcher(X, len(rows), k)
+    else:
+        tree = cKDTree(X, leafsize=32, balanced_tree=False)
+        search, least = partial(tree.query, k=k), ROWS_AT_LEAST
+        # In the order of the leaves, so that one query finds in the cache what the last
+        # one read.
+        order = np.argsort(np.argsort(tree.indices)[rows])
+    for block in search_blocks(len(rows), X, least):  # Ctrl-C waits for at most one
+        part = order[block]
+        distances[part], nearest[part] = search(X[rows[part]])
     return nearest, distances
+
+
+def _searcher(X, n_rows, k):
+    """Return scikit-learn's search of the k nearest of X (n, d), and rows of a block.
+
+    Products are shared out among threads as for all `n_rows` rows at once, because the
+    order of ties depends on it. Without them, a row does not depend on the others.
+    """
+    search = NearestNeighbors(n_neighbors=k).fit(X)
+    if search._fit_method != "brute":
+        return search.kneighbors, 1
+    n_threads = effective_n_threads()
+    if n_rows <= 4 * ROWS_AT_LEAST * n_threads:
+        return search.kneighbors, n_rows
+    products = partial(
+        ArgKmin.compute, Y=X, k=k, strategy="parallel_on_X", return_distance=True
+    )
+    return products, ROWS_AT_LEAST * n_threads

@@ -6,7 +6,6 @@ from functools import partial
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from skdiffclust._compat import check_sample_weight
 from skdiffclust._constraints import (
     Constraints,
     as_constraints,
@@ -15,6 +14,7 @@ from skdiffclust._constraints import (
     is_free,
 )
 from skdiffclust._history import warn_of_small_clusters
+from skdiffclust._validation import sample_weights
 from skdiffclust._warnings import warn
 from skdiffclust.cuts._choice import FIRST, choose_n_clusters, cut_curve
 from skdiffclust.cuts._graph import read_samples, warn_of_parts
@@ -132,9 +132,7 @@ def read_problem(
     if n_clusters != "auto":
         check_feasible(constraints, n_clusters)
     if sample_weight is not None:
-        sample_weight = check_sample_weight(
-            sample_weight, samples.graph, dtype=np.float64, ensure_non_negative=True
-        )
+        sample_weight = sample_weights(sample_weight, samples.graph)
     groups = group_samples(
         samples, constraints, sample_weight, normalized=settings.normalized
     )

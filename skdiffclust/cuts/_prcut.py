@@ -349,7 +349,7 @@ class PRCut(
                 matrix of shape (n_samples, n_samples) if affinity="precomputed"
             Samples, or the graph itself.
         y : None
-            Ignored, present for API consistency.
+            Ignored. Known labels go to `partial_labels`.
         sample_weight : array-like of shape (n_samples,), default=None
             Sizes of the samples, >= 0, one each by default: what divides the
             ratio-cut, where 0 counts as a millionth of the mean (the normalised cut is

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from skdiffclust._affinity import check_precomputed
 from skdiffclust._validation import (
     canonical_rows,
-    refuse_masked,
+    refuse_container,
     refuse_silent_conversion,
 )
 from skdiffclust._warnings import warn
@@ -97,7 +97,7 @@ def ratio_cut(graph, labels, *, normalized=False):
     RatioCut(value=1.5, n_clusters=2, smallest_size=1)
     """
     graph = check_graph(graph, caller="ratio_cut")
-    refuse_masked(labels, name="labels")
+    refuse_container(labels, name="labels")
     labels = np.asarray(labels)
     if labels.dtype.kind == "f" and np.isnan(labels).any():
         raise ValueError(

@@ -21,6 +21,7 @@ from skdiffclust._torch import (
     to_numpy,
     to_tensor,
 )
+from skdiffclust._validation import refuse_container
 from skdiffclust.cuts._training import DECAYS
 
 _FLOOR = 1e-3
@@ -266,6 +267,7 @@ def _mean_over_processes(sides, weights):
 def _as_block(block, like):
     """Return a block as a tensor of the dtype and device of `like`, dense or sparse."""
     if sp.issparse(block):
+        refuse_container(block, name="block")
         block = sp.coo_array(block, dtype=np.float64)
         block = torch.sparse_coo_tensor(
             np.stack(block.coords), block.data, block.shape, check_invariants=True

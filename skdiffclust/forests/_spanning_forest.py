@@ -366,7 +366,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             Samples, or distances between samples. Sparse samples need one of the
             metrics "euclidean", "l2", "sqeuclidean" and "cosine".
         y : None
-            Ignored, present for API consistency.
+            Ignored. Known labels go to `partial_labels`.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative sizes of the samples: a weight of 2 is a sample repeated. They
             count in the size-weighted rule, in "auto" and in `min_cluster_size`, not in
@@ -821,7 +821,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         weights = check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )
-        total = weights.sum()
+        with np.errstate(over="ignore"):
+            total = weights.sum()
         if not _LEAST_WEIGHT <= total <= _MOST_WEIGHT:
             raise ValueError(
                 "The 'sample_weight' parameter of SpanningForestClustering.fit must "

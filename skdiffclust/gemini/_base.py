@@ -19,7 +19,6 @@ from skdiffclust._compat import (
     CallbackSupportMixin,
     Interval,
     StrOptions,
-    check_sample_weight,
 )
 from skdiffclust._constraints import bounds_of_clusters, check_feasible
 from skdiffclust._devices import resolve_device
@@ -29,6 +28,7 @@ from skdiffclust._n_clusters import are_clear, count_clusters, rows_to_count
 from skdiffclust._validation import (
     canonical_rows,
     hidden_widths,
+    sample_weights,
     validate_rows,
 )
 from skdiffclust.gemini._models import SkipPerceptron, new_model
@@ -217,9 +217,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             )
         labels = self._logits(X).argmax(axis=1)
         X = self._validate(X, reset=False)
-        weights = check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
+        weights = sample_weights(sample_weight, X)
         relation = self._check_affinity(affinity, X)
         points = centered(X, self.means_)
         is_kernel = OBJECTIVES[self.objective].relation == "kernel"
@@ -330,10 +328,8 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
                 f"the number of samples, n_samples={X.shape[0]}. Got "
                 f"{self._n_clusters} instead. Use fewer clusters."
             )
-        weights = check_sample_weight(
-            sample_weight, X, dtype=X.dtype, ensure_non_negative=True
-        )
-        weights = weights / weights.sum(dtype=np.float64).astype(X.dtype)
+        weights = sample_weights(sample_weight, X)
+        weights = (weights / weights.sum()).astype(X.dtype, copy=False)
         refuse_overflow([X], X.dtype)
         refuse_underflow(X, X.dtype)
         return X, weights, weighted_means(X, weights) if first else self.means_

@@ -357,7 +357,7 @@ class GEMINI(BaseGEMINI):
             Samples, or the dense (n_samples, n_samples) matrix of kernels or distances
             between them if `kernel` or `metric` is "precomputed".
         y : None
-            Ignored, present for API consistency.
+            Ignored. Known labels go to `partial_labels`.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples. A sample of weight 2 counts as two equal samples,
             but its known label and links count once.

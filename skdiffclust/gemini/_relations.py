@@ -97,7 +97,8 @@ class Matrix:
     def coordinates(self, weights):
         """Return samples (n, r) whose products are about those of the centred kernel.
 
-        Along its leading principal components, for samples with weights (n,).
+        Along its leading principal components, for samples with weights (n,). A column
+        of zeros if nothing varies.
         """
         shares = weights / weights.sum()
         matrix = self.matrix - shares @ self.matrix
@@ -107,6 +108,8 @@ class Matrix:
         values, vectors = np.linalg.eigh(roots * matrix * roots.T)
         varies = values > values[-1] * len(matrix) * self.rounding
         varies[:-_MOST_COMPONENTS] = False
+        if not varies.any():
+            return np.zeros((len(matrix), 1))
         return matrix @ (roots * vectors[:, varies] / np.sqrt(values[varies]))
 
     @property

@@ -25,6 +25,7 @@ from skdiffclust._history import (
     warn_of_convergence,
 )
 from skdiffclust._optimisers import Adam
+from skdiffclust._validation import refuse_container
 from skdiffclust.gemini._base import (
     BaseGEMINI,
     not_negative,
@@ -59,7 +60,43 @@ from skdiffclust.gemini._walk import (
 )
 
 
-class SparseGEMINI(SelectorMixin, BaseGEMINI):
+class FeatureSelector(SelectorMixin):
+    """The selection of features, of samples that are checked as those of `fit` are."""
+
+    def transform(self, X):
+        """Reduce X to the selected features.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        X_r : {ndarray, sparse matrix} of shape (n_samples, n_selected_features)
+            The samples with the selected features only.
+        """
+        refuse_container(X)
+        return super().transform(X)
+
+    def inverse_transform(self, X):
+        """Insert features of zeros where `transform` removed others.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_selected_features)
+            Samples with the selected features only.
+
+        Returns
+        -------
+        X_original : {ndarray, sparse matrix} of shape (n_samples, n_features)
+            The samples with all features, those not selected being zeros.
+        """
+        refuse_container(X)
+        return super().inverse_transform(X)
+
+
+class SparseGEMINI(FeatureSelector, BaseGEMINI):
     r"""Cluster by a generalised mutual information and select features.
 
     Scale X, call `path`, and read `get_support()` and `labels_`.
@@ -349,7 +386,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Samples.
         y : None
-            Ignored, present for API consistency.
+            Ignored. Known labels go to `partial_labels`.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples. A sample of weight 2 counts as two equal samples,
             but its known label and links count once.
@@ -437,7 +474,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Samples.
         y : None
-            Ignored, present for API consistency.
+            Ignored. Known labels go to `partial_labels`.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples.
         affinity : array-like of shape (n_samples, n_samples), default=None

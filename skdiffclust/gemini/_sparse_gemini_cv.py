@@ -7,7 +7,6 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClusterMixin, clone
-from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
@@ -35,7 +34,7 @@ from skdiffclust._history import (
 from skdiffclust.gemini._base import BaseGEMINI, positive, report_clusters
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._resume import check_seed
-from skdiffclust.gemini._sparse_gemini import SparseGEMINI
+from skdiffclust.gemini._sparse_gemini import FeatureSelector, SparseGEMINI
 from skdiffclust.gemini._sparse_rows import arrays_of_rows
 from skdiffclust.gemini._stability import (
     LEAST_RATIO,
@@ -59,7 +58,9 @@ _GIVEN = (
 )
 
 
-class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEstimator):
+class SparseGEMINICV(
+    FeatureSelector, CallbackSupportMixin, ClusterMixin, BaseEstimator
+):
     """Choose the penalty of SparseGEMINI by stability over random subsets.
 
     Scale X, call `fit`, and read `get_support()`, `labels_` and `structure_`.
@@ -278,7 +279,7 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Samples.
         y : None
-            Ignored, present for API consistency.
+            Ignored. Known labels go to `partial_labels`.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples in the paths and the stability of clusters. Samples
             of weight 0 are not drawn. A sample of weight 2 is not equivalent to two

@@ -25,13 +25,12 @@ from skdiffclust._compat import (
     CallbackSupportMixin,
     Interval,
     StrOptions,
-    check_sample_weight,
     fit_context,
 )
 from skdiffclust._constraints import as_constraints
 from skdiffclust._devices import outside_torch_modes, resolve_device
 from skdiffclust._history import EpochLoop, Training, keep_state_on_error
-from skdiffclust._validation import check_dense_size, validate_rows
+from skdiffclust._validation import check_dense_size, sample_weights, validate_rows
 from skdiffclust.memories._checks import (
     check_constraints,
     check_half_life,
@@ -329,7 +328,7 @@ class ClAM(
         X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Samples; NaN where an entry is missing, if dense.
         y : None
-            Ignored, present for API consistency.
+            Ignored. Known labels go to `partial_labels`.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each sample in the loss, in the seeds and in the scale of X.
         partial_labels : array-like of shape (n_samples,), default=None
@@ -457,9 +456,7 @@ class ClAM(
         """Return samples and weights, checked against the parameters."""
         X = self._validate(X, reset=first)
         refuse_overflow([X], X.dtype)
-        weight = check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
+        weight = sample_weights(sample_weight, X)
         if first:
             refuse_underflow(X, X.dtype)
             refuse_many_clusters(self, weight)
@@ -795,9 +792,7 @@ class ClAM(
         Information Sciences 176, 2006.
         """
         far = self.transform(X)
-        weight = check_sample_weight(
-            sample_weight, far, dtype=np.float64, ensure_non_negative=True
-        )
+        weight = sample_weights(sample_weight, far)
         return simplified_silhouette(far, weight)
 
     def _rows(self, X):

@@ -30,12 +30,11 @@ from skdiffclust._compat import (
     HasMethods,
     Interval,
     StrOptions,
-    check_sample_weight,
     fit_context,
 )
 from skdiffclust._devices import outside_torch_modes, require_torch, resolve_device
 from skdiffclust._history import Training, keep_state_on_error
-from skdiffclust._validation import validate_rows
+from skdiffclust._validation import sample_weights, validate_rows
 from skdiffclust.memories._checks import (
     count_memories,
     refuse_many_clusters,
@@ -276,9 +275,7 @@ class DeepClAM(
         X = validate_rows(self, X, order="C")
         refuse_overflow([X], X.dtype)
         refuse_underflow(X, X.dtype)
-        weight = check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
+        weight = sample_weights(sample_weight, X)
         refuse_many_clusters(self, weight)
         check_checkpoint("DeepClAM.fit", checkpoint, resume)
         device = resolve_device(self.device, "DeepClAM")
@@ -486,9 +483,7 @@ class DeepClAM(
             Between 0 and 1, larger is better; 0 for a single memory.
         """
         far = self._distances(X)
-        weight = check_sample_weight(
-            sample_weight, far, dtype=np.float64, ensure_non_negative=True
-        )
+        weight = sample_weights(sample_weight, far)
         return simplified_silhouette(far, weight)
 
     @property

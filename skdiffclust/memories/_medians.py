@@ -1,6 +1,7 @@
 """Medians of clusters by city-block distances."""
 
 import numpy as np
+from scipy import sparse
 from scipy.spatial.distance import cdist
 
 _MEDIAN_STEPS = 30
@@ -36,8 +37,34 @@ def move_to_medians(centers, chosen, Z, weight, labels):
 
 
 def weighted_medians(Z, weight):
-    """Return the weighted lower medians (d,) of rows Z (m, d)."""
+    """Return the weighted lower medians (d,) of rows Z (m, d), an array or CSR."""
+    if sparse.issparse(Z):
+        return _sparse_medians(Z, weight)
     if (weight == weight[0]).all():
         # NumPy's sort is faster than its partition on most processors.
         return np.sort(np.ascontiguousarray(Z.T))[:, (len(Z) - 1) // 2]
     return np.quantile(Z, _HALF, axis=0, weights=weight, method="inverted_cdf")
+
+
+def _sparse_medians(Z, weight):
+    """Return the weighted lower medians (d,) of CSR rows Z (m, d).
+
+    Of each column its stored entries are sorted, and one zero that has the weight of
+    all the others.
+    """
+    if (weight == weight[0]).all():
+        weight = np.ones(len(weight))  # sums are exact
+    n_columns = Z.shape[1]
+    total = weight.sum()
+    listed = Z.tocoo()
+    rows, columns = listed.coords
+    stored = np.bincount(columns, weight[rows], minlength=n_columns)
+    owners = np.concatenate([columns, np.arange(n_columns)])
+    values = np.concatenate([listed.data, np.zeros(n_columns)])
+    order = np.lexsort((values, owners))
+    weights = np.concatenate([weight[rows], np.maximum(total - stored, 0.0)])[order]
+    ends = np.cumsum(np.bincount(owners, minlength=n_columns))
+    sums = np.cumsum(weights)
+    before = np.concatenate([[0.0], sums[ends[:-1] - 1]])
+    at = np.searchsorted(sums, before + _HALF * total)
+    return values[order][np.minimum(at, ends - 1)]

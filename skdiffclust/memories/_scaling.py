@@ -109,8 +109,10 @@ def scaling_of(
     squared distance of directions is twice one minus the cosine; over the total mean
     absolute deviation for "manhattan"), without what a few far samples add to it. Reads
     X up to five times, by blocks. Sparse samples are not centred, which would make them
-    dense, and their far samples count in full.
+    dense.
     """
+    # Sums over many samples must not overflow; a power of two changes no bits.
+    sample_weight = np.ldexp(sample_weight, -np.frexp(sample_weight.sum())[1])
     moments = _sparse_moments if sparse.issparse(X) else _moments
     mean, spread = moments(X, sample_weight, metric)
     shift = mean
@@ -125,10 +127,17 @@ def scaling_of(
         mean_spread = spread / X.shape[1]
         scale = mean_spread if metric == "manhattan" else np.sqrt(mean_spread)
     if inverse_temperature == "auto":
-        if metric != "cosine" and not sparse.issparse(X):
+        if metric != "cosine":
             spread = _cut_spread(X, sample_weight, metric, spread)
-        inverse_temperature = concentration / spread if spread > 0 else concentration
+        with np.errstate(over="ignore"):
+            inverse_temperature = concentration / (spread if spread > 0 else 1.0)
         inverse_temperature *= 2.0 if metric == "cosine" else 1.0
+        if not np.isfinite(inverse_temperature):
+            raise ValueError(
+                "The samples of X must have a variance that can be divided by. Got a "
+                f"total of {spread:.3g} instead, for which inverse_temperature='auto' "
+                "overflows: rescale X, e.g. with StandardScaler."
+            )
     fill = (hidden - shift) / scale
     return MemoryScaling(metric, shift, scale, fill, float(inverse_temperature))
 
@@ -150,7 +159,7 @@ def _moments(X, sample_weight, metric):
 
 
 def _cut_spread(X, sample_weight, metric, spread):
-    """Return the total spread of dense rows, in which far samples count less.
+    """Return the total spread of rows, in which far samples count less.
 
     Deviations from the median are cut at a multiple of the median one, unless half of
     the samples are equal but for rounding.
@@ -159,13 +168,16 @@ def _cut_spread(X, sample_weight, metric, spread):
     cut = _CUT * typical
     if cut <= np.finfo(np.float64).eps * spread:
         return spread
-    far = by_blocks(lambda rows: _deviations(rows, center, metric), X)
+    if sparse.issparse(X):
+        far = _deviations(X, center, metric)
+    else:
+        far = by_blocks(lambda rows: _deviations(rows, center, metric), X)
     total = float(sample_weight @ np.minimum(far, cut))
     return min(spread, total / float(sample_weight.sum()))
 
 
 def _typical(X, sample_weight, metric):
-    """Return the median (d,) of dense rows, and the median deviation from it."""
+    """Return the median (d,) of rows, and the median deviation from it."""
     rows = np.flatnonzero(sample_weight)
     rows = rows[:: -(-len(rows) // _CUT_ROWS)]
     weight = sample_weight[rows]
@@ -175,10 +187,25 @@ def _typical(X, sample_weight, metric):
 
 
 def _deviations(X, center, metric):
-    """Return the distances (m,) of dense rows from a centre, squared if Euclidean."""
+    """Return the distances (m,) of rows from a centre, squared if Euclidean."""
+    if sparse.issparse(X):
+        return _sparse_deviations(X.astype(np.float64), center)
     gap = X.astype(np.float64) - center
     gap = np.abs(gap) if metric == "manhattan" else np.square(gap)
     return gap.sum(axis=1)
+
+
+def _sparse_deviations(X, center):
+    """Return the squared distances (m,) of CSR rows from a centre (d,)."""
+    stored = center[X.indices]
+
+    def sums(values):
+        return sparse.csr_array((values, X.indices, X.indptr), X.shape).sum(axis=1)
+
+    length = np.square(center).sum()
+    others = length - sums(np.square(stored))
+    others[others <= 1e-12 * length] = 0.0  # rounding error of the difference
+    return sums(np.square(X.data - stored)) + others
 
 
 def _sparse_moments(X, sample_weight, metric):

@@ -7,8 +7,21 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy import sparse
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 
-from skdiffclust import ClAM, GraphCutClustering, PRCut, SpanningForestClustering
+from skdiffclust import (
+    AssociativeImputer,
+    ClAM,
+    GraphCutClustering,
+    PRCut,
+    SpanningForestClustering,
+    SpanningForestEmbedding,
+)
+from skdiffclust.forests import minimum_spanning_tree, minimum_spanning_tree_by_blocks
+from skdiffclust.gemini import gemini_score
+from skdiffclust.memories import energy
+from skdiffclust.model_selection import compare_clusterers
 
 
 def whole(X):
@@ -172,3 +185,87 @@ def test_new_rows_with_another_number_of_features(estimator, blobs, fit, answer)
     fit(estimator, blobs)
     with pytest.raises(ValueError, match="X has 2 features, but .* is expecting 4"):
         answer(estimator, blobs[:, :2])
+
+
+class Annotated:
+    """A stand-in for annotated data: NumPy would read it slice by slice, forever."""
+
+    def __init__(self, X):
+        self.X = X
+        self.shape = X.shape
+        self.obsm = {"X_pca": X}
+        self.n_read = 0
+
+    def __len__(self):
+        return len(self.X)
+
+    def __getitem__(self, rows):
+        self.n_read += 1
+        raise AssertionError("It was read.")
+
+    def __array__(self, dtype=None, copy=None):
+        raise AssertionError("It was read.")
+
+
+def test_annotated_data_is_refused_unread(estimator, blobs, fit):
+    given = Annotated(blobs)
+    refused = pytest.raises(
+        ValueError, match=r"Annotated instead.*adata\.obsm\[\"X_pca"
+    )
+    with refused:
+        estimator.fit(given, np.arange(len(blobs)) % 3)
+    fit(estimator, given.obsm["X_pca"])
+    for method in ("predict", "predict_proba", "transform", "partial_fit", "score"):
+        if hasattr(estimator, method):
+            more = [np.arange(len(blobs)) % 3] if method == "score" else []
+            with refused:
+                getattr(estimator, method)(given, *more)
+
+
+def test_functions_refuse_annotated_data(blobs):
+    given = Annotated(blobs)
+    clusterers = {"k-means": KMeans(3)}
+    for call in (
+        lambda: minimum_spanning_tree(given),
+        lambda: compare_clusterers(given, clusterers),
+        lambda: gemini_score(np.eye(3)[np.arange(len(blobs)) % 3], given),
+        lambda: AssociativeImputer().fit(given),
+        lambda: minimum_spanning_tree_by_blocks(given),
+        lambda: energy(given, blobs[:3], inverse_temperature=1.0),
+    ):
+        with pytest.raises(ValueError, match="Annotated instead"):
+            call()
+
+
+def test_a_column_may_be_named_as_a_part_of_annotated_data(blobs):
+    frame = pd.DataFrame(blobs, columns=["obsm", "b", "c", "d"])
+    expected = SpanningForestClustering(3).fit(blobs).labels_
+    assert np.array_equal(SpanningForestClustering(3).fit(frame).labels_, expected)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_a_symmetric_matrix_as_features_is_noticed(estimator, blobs, fit, container):
+    if (
+        container is not np.asarray
+        and not estimator.__sklearn_tags__().input_tags.sparse
+    ):
+        return
+    D = np.round(np.abs(blobs[:, None] - blobs).sum(axis=2))
+    D[D > np.median(D)] = 0.0
+    has_option = not isinstance(estimator, ClAM | SpanningForestEmbedding)
+    with warnings.catch_warnings(record=True) as issued:
+        warnings.simplefilter("always")
+        fit(estimator, container(D))
+    texts = [str(one.message) for one in issued if one.category is UserWarning]
+    noticed = [text for text in texts if "X is a symmetric matrix of 90 x 90" in text]
+    assert len(noticed) >= 1
+    assert "precomputed" in noticed[0] or not has_option
+
+
+def test_matrices_that_hold_no_relation_are_not_noticed(blobs):
+    forest = SpanningForestClustering(2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for X in (np.eye(9), np.ones((9, 9)), blobs[:4], sparse.eye_array(9)):
+            forest.fit(X)
+    forest.set_params(metric="precomputed").fit(np.abs(blobs[:9, :1] - blobs[:9, 0]))

@@ -6,8 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
+from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import (
     GEMINI,
@@ -16,6 +18,7 @@ from skdiffclust import (
     SpanningForestClustering,
     SpanningForestEmbedding,
 )
+from skdiffclust.forests import minimum_spanning_tree
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -337,3 +340,86 @@ def test_sparse_rows_give_the_labels_of_dense_ones(estimator, blobs, fit, answer
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
     else:
         assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("unit", [1e-165, 1e-300])
+def test_squares_that_underflow_are_refused(estimator, blobs, fit, container, unit):
+    if (
+        container is not np.asarray
+        and not estimator.__sklearn_tags__().input_tags.sparse
+    ):
+        return
+    with pytest.raises(ValueError, match="squared distances underflow: rescale X"):
+        fit(estimator, container(blobs * unit))
+
+
+@pytest.mark.parametrize("metric", ["l2", "minkowski", "nan_euclidean", "sqeuclidean"])
+def test_squares_that_underflow_are_refused_by_any_name(blobs, metric):
+    forest = SpanningForestClustering(3, metric=metric)
+    with pytest.raises(ValueError, match="squared distances underflow"):
+        forest.fit(blobs * 1e-165)
+
+
+def test_a_tree_of_sparse_samples_whose_squares_underflow_is_refused(blobs):
+    with pytest.raises(ValueError, match="squared distances underflow"):
+        minimum_spanning_tree(sparse.csr_array(blobs * 1e-165))
+    cosines = minimum_spanning_tree(sparse.csr_array(blobs * 1e-165), metric="cosine")
+    expected = minimum_spanning_tree(sparse.csr_array(blobs), metric="cosine")
+    np.testing.assert_allclose(cosines.lengths, expected.lengths, rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("size", [1e-320, 1e-310, 1e-50, 1e300, 1e308])
+def test_weights_of_any_size_are_counted(quick, blobs, size, dtype):
+    X = blobs.astype(dtype)
+    weight = np.full(len(X), size)
+    if isinstance(quick, SpanningForestClustering):  # they are numbers of samples
+        refused = pytest.raises(ValueError, match="'sample_weight' parameter of Sp")
+        noticed = pytest.warns(UserWarning, match="The sample_weight of 90 samples")
+        with noticed if size == 1e-50 else refused:
+            quick.fit(X, sample_weight=weight)
+        return
+    expected = quick.fit(X).labels_
+    assert (
+        adjusted_rand_score(expected, quick.fit(X, sample_weight=weight).labels_) == 1
+    )
+
+
+@pytest.mark.parametrize("size", [1e-310, 1e-50, 1e308])
+@pytest.mark.parametrize(
+    "model", [ClAM("auto"), GEMINI("auto"), GEMINI(3, model="mlp")]
+)
+@pytest.mark.few_epochs
+def test_weights_of_any_size_are_counted_by_choices(model, blobs, size):
+    model = clone(model).set_params(random_state=0, max_iter=30)
+    X = blobs.astype(np.float32)
+    model.fit(X, sample_weight=np.full(len(X), size))
+    assert model.n_clusters_ == 3
+    assert np.isfinite(model.score(X, sample_weight=np.full(len(X), size)))
+
+
+def test_no_warning_of_numpy_at_the_ends_of_the_range(quick, blobs):
+    limits = np.finfo(np.float64)
+    diagonal = np.sqrt(np.square(np.ptp(blobs, axis=0)).sum())
+    accepted = []
+    for unit in (
+        np.sqrt(limits.max / 8) / diagonal,
+        2 * np.sqrt(limits.tiny) / diagonal,
+    ):
+        with warnings.catch_warnings(record=True) as issued:
+            warnings.simplefilter("always")
+            try:
+                accepted.append(quick.fit(blobs * unit))
+            except ValueError as error:
+                assert "rescale X" in str(error)
+        assert not [one for one in issued if one.category is RuntimeWarning]
+    assert accepted
+
+
+def test_distances_whose_densities_overflow(blobs):
+    D = 1e-311 * np.abs(blobs[:, None] - blobs).sum(axis=2)
+    forest = SpanningForestClustering(3, metric="precomputed").fit(D)
+    expected = SpanningForestClustering(3, metric="manhattan").fit(blobs)
+    assert adjusted_rand_score(forest.labels_, expected.labels_) == 1
+    forest.condensed_tree()

@@ -690,3 +690,15 @@ def test_samples_may_be_read_only(estimator, kernel):
     assert_array_equal(quiet_fit(clone(model), X).labels_, expected)
     value = gemini_score(np.eye(3)[expected], X, kernel=kernel)
     assert_allclose(value, gemini_score(np.eye(3)[expected], X.copy(), kernel=kernel))
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "laplacian", "cosine"])
+def test_no_number_of_clusters_where_nothing_varies(kernel):
+    model = GEMINI("auto", kernel=kernel, random_state=0)
+    assert model.fit(np.ones((2, 3))).n_clusters_ == 1
+    assert np.isfinite(model.score(np.ones((2, 3))))
+    X = np.random.RandomState(0).normal(size=(20, 3))
+    one = np.eye(20)[4]
+    assert model.fit(X, sample_weight=one).n_clusters_ == 1
+    free = clone(model).set_params(kernel="precomputed", model="free")
+    assert free.fit(np.ones((20, 20))).n_clusters_ == 1

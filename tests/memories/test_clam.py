@@ -825,3 +825,32 @@ def test_an_outlier_that_is_a_cluster_is_said(n_samples, global_random_seed):
     weight[:2] = 1, 0
     with warns:
         model.fit(np.vstack([X[:1], X]), sample_weight=np.append(0, weight))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_one_far_sample_counts_alike_dense_and_sparse(weighted):
+    X, y = make_blobs(300, centers=4, n_features=6, random_state=0)
+    X[0] *= 1000
+    weight = np.random.RandomState(0).random_sample(300) if weighted else None
+    with pytest.warns(ConvergenceWarning, match="far outliers take memories"):
+        dense, sparse_ = (
+            ClAM(5, random_state=0).fit(samples, sample_weight=weight)
+            for samples in (X, csr_array(X))
+        )
+    assert adjusted_rand_score(y, sparse_.labels_) > 0.98
+    np.testing.assert_array_equal(dense.labels_, sparse_.labels_)
+    np.testing.assert_allclose(
+        dense.inverse_temperature_, sparse_.inverse_temperature_, rtol=1e-9
+    )
+
+
+def test_sparse_samples_of_which_most_are_equal_keep_their_spread():
+    # Their deviations from the median are zero, but for rounding.
+    X = np.full((60, 5), 1e3) + np.repeat([[0.0], [1.0], [2.0]], [50, 5, 5], axis=0)
+    dense, sparse_ = (
+        ClAM(3, random_state=0).fit(samples) for samples in (X, csr_array(X))
+    )
+    assert dense.inverse_temperature_ > 0.1
+    np.testing.assert_allclose(
+        dense.inverse_temperature_, sparse_.inverse_temperature_, rtol=1e-3
+    )

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.datasets import make_blobs
 
 from skdiffclust.memories._medians import lloyd_medians, weighted_medians
@@ -40,3 +41,15 @@ def test_medians_of_equal_weights_are_those_of_any_weights(n_samples):
     np.testing.assert_array_equal(equal, weighted_medians(longer, tiny))
     assert (np.mean(Z < equal, axis=0) < 0.5).all()
     assert (np.mean(Z <= equal, axis=0) >= 0.5).all()
+
+
+@pytest.mark.instances(20)
+def test_medians_of_sparse_rows_are_those_of_dense_ones(seed):
+    rng = np.random.RandomState(seed)
+    n_rows, n_columns = rng.randint(1, 30, 2)
+    Z = rng.randint(-3, 4, (n_rows, n_columns)).astype(float)
+    Z[rng.random_sample(Z.shape) < rng.random_sample()] = 0.0
+    for weight in (np.full(n_rows, 0.3), rng.randint(1, 4, n_rows), rng.rand(n_rows)):
+        np.testing.assert_array_equal(
+            weighted_medians(sparse.csr_array(Z), weight), weighted_medians(Z, weight)
+        )

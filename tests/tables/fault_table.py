@@ -16,6 +16,8 @@ NO_CHECKPOINT = Dash("writes no checkpoint")
 NO_PAIRS = Dash("compares no pairs of all samples")
 FIRST_LABELS = Dash("starts from the labels of GraphCutClustering")
 NO_TREE = Dash("grows no tree of all samples")
+NO_WEIGHTS = Dash("takes no sample weights")
+WRAPS = Dash("checks its weights as the SparseGEMINI that it fits")
 
 ROWS = {
     "1 NaN or infinity in X": cells(
@@ -187,6 +189,23 @@ ROWS = {
     "39 pairs of samples in a search": cells(
         "faults/test_constraints.py::test_pairs_beyond_the_rows_are_refused",
         SparseGEMINICV=NO_LINKS,
+    ),
+    "47 annotated data": cells(
+        "faults/test_containers.py::test_annotated_data_is_refused_unread",
+    ),
+    "48 a symmetric matrix as features": cells(
+        "faults/test_containers.py::test_a_symmetric_matrix_as_features_is_noticed",
+    ),
+    "49 squared distances underflow": cells(
+        "faults/test_values.py::test_squares_that_underflow_are_refused",
+    ),
+    "50 sparse indices outside the shape": cells(
+        "faults/test_sparse_indices.py::test_samples_are_refused",
+    ),
+    "51 weights of any size": cells(
+        "faults/test_values.py::test_weights_of_any_size_are_counted",
+        SparseGEMINICV=WRAPS,
+        SpanningForestEmbedding=NO_WEIGHTS,
     ),
 }
 FAULTS = Table("faults", "fault", ROWS)

@@ -11,7 +11,7 @@ from skdiffclust._constraints import (
     numbers_of_names,
 )
 from skdiffclust._history import warn_of_convergence
-from skdiffclust._validation import refuse_masked
+from skdiffclust._validation import refuse_container
 from skdiffclust.forests._constrained._search import chains
 
 _NAME = "SpanningForestEmbedding"
@@ -23,7 +23,7 @@ def check_target(y, n_samples):
     Strings become numbers in their order. Unknown are -1 and, in an array of objects,
     None and NaN, and "-1", which NumPy makes of -1 in a list of strings.
     """
-    refuse_masked(y, name="y")
+    refuse_container(y, name="y")
     y = column_or_1d(y, warn=True)
     check_consistent_length(np.empty(n_samples), y)
     if y.dtype.kind in "TUO":

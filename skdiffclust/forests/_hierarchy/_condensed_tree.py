@@ -158,7 +158,7 @@ def condense(linkage, min_cluster_size, weights=None):
     n_samples = len(linkage) + 1
     weights = np.ones(n_samples) if weights is None else weights.astype(np.float64)
     merges = np.ascontiguousarray(linkage[:, :2], dtype=np.int64)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         density = 1.0 / linkage[:, 2]
     owner, left, size, parent, birth = _condense(
         merges, density, weights, float(min_cluster_size)

@@ -102,11 +102,12 @@ def lengths_of(X, metric, firsts=None):
     if metric == "precomputed":
         distances = check_precomputed(X)
         return (lengths_of_graph if issparse(X) else lengths_of_matrix)(distances)
+    form = EUCLIDEAN_FORMS.get(metric) if isinstance(metric, str) else None
+    if form is not None and form.prepare is np.asarray:
+        refuse_underflow(X)
     if issparse(X):
         return lengths_of_sparse(X, metric)
     refuse_overflow([X.astype(np.float64, copy=False)])
-    if isinstance(metric, str) and metric in ("euclidean", "l2", "sqeuclidean"):
-        refuse_underflow(X)
     return lengths_of_points(X, metric, firsts)
 
 
