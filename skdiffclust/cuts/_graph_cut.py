@@ -353,8 +353,9 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than requested, or bounds or cannot-links are
-            not satisfied.
+            If fewer clusters are found than requested, bounds or cannot-links are not
+            satisfied, the lowest cut of a network has very small clusters, or
+            ``n_clusters="auto"`` sees no clear number.
         """
         from skdiffclust.cuts._partition import (
             SearchSettings,

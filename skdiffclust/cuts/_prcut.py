@@ -395,7 +395,9 @@ class PRCut(
         -----
         ConvergenceWarning
             If fewer clusters are found than requested, training diverges, the loss
-            still falls at `max_iter`, or cannot-links are not satisfied.
+            still falls at `max_iter`, cannot-links are not satisfied, the lowest cut of
+            a network has very small clusters, or ``n_clusters="auto"`` sees no clear
+            number.
         """
         from skdiffclust.cuts._partition import (
             SearchSettings,
