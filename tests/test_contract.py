@@ -220,6 +220,23 @@ def test_weights_are_taken(name):
     )
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.full if name == "SparseGEMINICV" else [])
+        for name in MODELS
+        if name != "SpanningForestEmbedding"
+    ],
+)
+def test_clusters_are_ordered_by_the_sum_of_weights(name):
+    # By their counts and by the first row of each, the groups are in order.
+    rows = np.flatnonzero((Y == 0) | (np.arange(60) % 5 > 0))
+    groups = np.unique(Y[rows], return_index=True)[1].argsort().argsort()[Y[rows]]
+    weight = np.array([1.0, 3.0, 2.0])[groups]
+    labels = clone(MODELS[name]).fit(X[rows], sample_weight=weight).labels_
+    assert_array_equal(labels, np.array([2, 0, 1])[groups])
+
+
 @over("``partial_labels`` or ``y``, integers or strings")
 def test_labels_of_some(name):
     is_embedding = name == "SpanningForestEmbedding"

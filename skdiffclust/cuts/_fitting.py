@@ -258,7 +258,7 @@ class CutTraining:
             labels = predictor.labels(rows)
         labels = np.where(held, self.first_labels, labels) if held.any() else labels
         if not is_stream:
-            order = order_by_size(labels, len(self.columns))
+            order = order_by_size(labels, len(self.columns), self.groups.sizes)
             labels = np.argsort(order)[labels]
             if predictor is not None:
                 predictor = self._predictor(state, order)

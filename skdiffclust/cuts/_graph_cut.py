@@ -158,7 +158,8 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,), int64
-        Clusters 0 to ``n_clusters_ - 1`` by decreasing size, as `predict` returns them.
+        Clusters 0 to ``n_clusters_ - 1`` by decreasing size, which is the sum of sample
+        weights, as `predict` returns them.
     n_clusters_ : int
         Number of clusters found.
     cluster_sizes_ : ndarray of shape (`n_clusters_`,), int64
@@ -317,10 +318,10 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
-            Sizes of the samples, >= 0, one each by default: what `min_cluster_size`
-            and `max_imbalance` bound the sums of, and what divides the ratio-cut, where
-            0 counts as a millionth of the mean (the normalised cut is divided by
-            degrees). They do not change the graph.
+            Sizes of the samples, >= 0, one each by default: what clusters are ordered
+            by, what `min_cluster_size` and `max_imbalance` bound the sums of, and what
+            divides the ratio-cut, where 0 counts as a millionth of the mean (the
+            normalised cut is divided by degrees). They do not change the graph.
         graph : array-like or sparse matrix of shape (n_samples, n_samples), \
                 default=None
             A ready graph of the samples of X, weights >= 0, in place of that of
@@ -384,7 +385,9 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
             samples.affinity.relate(samples.graph)
         labels, bounds = find_partition(samples, groups, n_clusters, settings, rng)
         clustered = labels >= 0
-        labels[clustered] = relabel_by_size(labels[clustered])[0]
+        labels[clustered], _ = relabel_by_size(
+            labels[clustered], groups.sizes[clustered]
+        )
         self.labels_ = labels
         self.cluster_sizes_ = np.bincount(labels[clustered])
         self.n_clusters_ = len(self.cluster_sizes_)

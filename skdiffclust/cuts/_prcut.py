@@ -173,7 +173,8 @@ class PRCut(
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,), int64
-        Clusters 0 to ``n_clusters_ - 1`` by decreasing size, as `predict` returns them.
+        Clusters 0 to ``n_clusters_ - 1`` by decreasing size, which is the sum of sample
+        weights, as `predict` returns them.
     n_clusters_ : int
         Number of clusters found.
     cluster_sizes_ : ndarray of shape (`n_clusters_`,), int64
@@ -351,9 +352,10 @@ class PRCut(
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
-            Sizes of the samples, >= 0, one each by default: what divides the
-            ratio-cut, where 0 counts as a millionth of the mean (the normalised cut is
-            divided by degrees). They do not change the graph.
+            Sizes of the samples, >= 0, one each by default: what clusters are ordered
+            by, and what divides the ratio-cut, where 0 counts as a millionth of the
+            mean (the normalised cut is divided by degrees). They do not change the
+            graph.
         graph : array-like or sparse matrix of shape (n_samples, n_samples), \
                 default=None
             A ready graph of the samples of X, weights >= 0, in place of that of
@@ -490,7 +492,7 @@ class PRCut(
             labels, _ = find_partition(
                 samples, groups, n_clusters, searching, random_state
             )
-        return relabel_by_size(labels)[0]
+        return relabel_by_size(labels, groups.sizes)[0]
 
     def _n_starts(self):
         """Return the number of starts that are not searches."""
