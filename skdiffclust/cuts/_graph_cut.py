@@ -231,8 +231,10 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     from the median absolute deviation) above the median of all and the modularity is
     the largest, up to a thousandth.
 
-    Equal samples share a cluster. The cut increases with the number of clusters: do not
-    choose `n_clusters` by `score`. For large graphs, searches run in threads; the
+    Equal samples share a cluster. The cut increases with the number of clusters, and
+    does not choose it; the modularity, which `score` returns, may be compared over
+    numbers of clusters on networks, but errs on graphs of neighbours: use
+    ``n_clusters="auto"`` there. For large graphs, searches run in threads; the
     labels do not depend on the number of threads. Graphs with negative weights raise an
     error. The training samples are kept in the fitted estimator, because `predict`
     needs them. The cost is O(n_edges) for each search, and that of the neighbours.
@@ -438,9 +440,10 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         """Return the modularity of the predicted labels on the graph of X itself.
 
         That is the share of the weights of edges inside clusters, less what it would be
-        if the edges were drawn at random with the same degrees (Newman, 2006). Unlike
-        the cut, it does not favour few clusters, so that a parameter search can choose
-        the number.
+        if the edges were drawn at random with the same degrees (Newman, 2006). The
+        modularity may be compared over numbers of clusters on networks, but errs on
+        graphs of neighbours, where it increases if long, bent or large clusters are
+        divided: use ``n_clusters="auto"`` there.
 
         Parameters
         ----------

@@ -222,7 +222,9 @@ def test_rings_are_counted(n_samples, global_random_seed):
     X += 0.03 * rng.normal(size=X.shape)
     model = GraphCutClustering(**AUTO).fit(X)
     assert adjusted_rand_score(y, model.labels_) == 1.0
-    # Their modularity is largest for arcs.
+    # Their modularity is largest for arcs, and so is the score.
+    arcs = GraphCutClustering(9, n_init=2, random_state=0).fit(X)
+    assert arcs.score(X) > model.score(X)
     best = np.nanargmax(model.n_clusters_curve_["score"])
     assert model.n_clusters_curve_["n_clusters"][best] > 6
 
