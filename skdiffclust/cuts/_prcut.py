@@ -346,9 +346,11 @@ class PRCut(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), or array-like or sparse \
-                matrix of shape (n_samples, n_samples) if affinity="precomputed"
-            Samples, or the graph itself.
+        X : {array-like, CSR matrix} of shape (n_samples, n_features), or \
+                array-like or sparse matrix of shape (n_samples, n_samples) if \
+                affinity="precomputed"
+            Samples, or the graph itself. Sparse samples are made dense a batch at a
+            time.
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -514,7 +516,7 @@ class PRCut(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Samples.
         y : None
             Ignored, present for API consistency.
@@ -553,7 +555,7 @@ class PRCut(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Samples.
 
         Returns
@@ -570,7 +572,7 @@ class PRCut(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Samples.
 
         Returns
@@ -586,7 +588,7 @@ class PRCut(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Samples.
 
         Returns
@@ -602,13 +604,14 @@ class PRCut(
         """Return the modularity of the predicted labels on the graph of X itself.
 
         That is the share of the weights of edges inside clusters, less what it would be
-        if the edges were drawn at random with the same degrees (Newman, 2006). Unlike
-        the cut, it does not favour few clusters, so that a parameter search can choose
-        the number.
+        if the edges were drawn at random with the same degrees (Newman, 2006). The
+        modularity may be compared over numbers of clusters on networks, but errs on
+        graphs of neighbours, where it increases if long, bent or large clusters are
+        divided: use ``n_clusters="auto"`` there.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Samples.
         y : None
             Ignored, present for API consistency.
@@ -628,7 +631,7 @@ class PRCut(
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = is_precomputed(self)
-        tags.input_tags.sparse = is_precomputed(self)
+        tags.input_tags.sparse = True
         tags.input_tags.positive_only = is_precomputed(self)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
