@@ -1,6 +1,7 @@
-"""Mini-batches, and subsamples of a bounded size."""
+"""Mini-batches, subsamples of a bounded size, and sparse samples by batches."""
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils import gen_batches, resample
 
 from skdiffclust._compat import num_samples
@@ -45,3 +46,30 @@ def at_most(X, max_samples):
     if num_samples(X) <= max_samples:
         return X
     return resample(X, replace=False, n_samples=max_samples, random_state=0)
+
+
+class RowsOnDemand:
+    """Samples X (n, d), dense or CSR, that are dense where they are taken.
+
+    Indexed by a slice or by row numbers, it returns these samples as a new array (m, d)
+    or what `function` makes of them; the whole is never dense if X is sparse.
+    """
+
+    def __init__(self, X, function=np.asarray):
+        self.X = X
+        self.function = function
+        self.shape = X.shape
+        self.dtype = X.dtype
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, rows):
+        taken = self.X[rows]
+        return self.function(taken.toarray() if issparse(taken) else taken)
+
+
+def by_batches(function, X, batch_size):
+    """Return the results (n, ...) of a function of samples X (n, d), batch by batch."""
+    parts = gen_batches(X.shape[0], batch_size)
+    return np.concatenate([function(X[rows]) for rows in parts])

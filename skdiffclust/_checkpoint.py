@@ -41,6 +41,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+from scipy.sparse import issparse
 
 from skdiffclust._compat import validate_parameter_constraints
 from skdiffclust._warnings import warn
@@ -262,7 +263,7 @@ def identify(data, params, outputs=None):
     Parameters
     ----------
     data : dict of array or None
-        Compared byte for byte, with their dtypes.
+        Compared byte for byte, with their dtypes; a CSR as the arrays of its parts.
     params : dict
         Compared by value: ``np.int64(2)`` is 2, and a list is a tuple or an array.
         Functions and objects are compared by name.
@@ -274,8 +275,11 @@ def identify(data, params, outputs=None):
     identity = {}
     for name, array in data.items():
         digest = hashlib.sha256()
-        if array is not None:
-            array = np.ascontiguousarray(array)
+        parts = [] if array is None else [array]
+        if issparse(array):
+            parts = [array.data, array.indices, array.indptr]
+        for part in parts:
+            array = np.ascontiguousarray(part)
             digest.update(f"{array.dtype.str} {array.shape};".encode())
             digest.update(array.tobytes())
         identity[name] = digest.hexdigest()[:_N_DIGITS]

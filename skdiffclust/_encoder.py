@@ -37,6 +37,7 @@ from skdiffclust._products import product_by_sample
 
 # Samples of a block in `outputs`: bounds the memory of the hidden layers.
 _BLOCK_SAMPLES = 4096
+_BLOCK_ENTRIES = 2**21  # of these samples, which are sparse before
 
 
 @dataclass(frozen=True)
@@ -185,11 +186,11 @@ class Encoder:
 
     def _by_sample(self, X, n_layers):
         """Return what leaves the first layers of the encoder (n, width)."""
-        blocks = range(0, max(X.shape[0], 1), _BLOCK_SAMPLES)
+        step = max(1, min(_BLOCK_SAMPLES, _BLOCK_ENTRIES // X.shape[1]))
         return np.concatenate(
             [
-                self._propagate(X[start : start + _BLOCK_SAMPLES], n_layers)
-                for start in blocks
+                self._propagate(X[start : start + step], n_layers)
+                for start in range(0, max(X.shape[0], 1), step)
             ]
         )
 

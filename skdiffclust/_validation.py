@@ -126,7 +126,8 @@ def _refuse_missing(estimator, X):
 def refuse_silent_conversion(X, *, name="X"):
     """Refuse values that would silently become numbers, or lose a part."""
     refuse_container(X, name=name)
-    if issparse(X):
+    # A pandas frame has `sparse` if all of its columns are.
+    if issparse(X) or hasattr(X, "sparse"):
         return
     try:
         with np.errstate(invalid="raise"):

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 
-from skdiffclust._batches import mini_batches
+from skdiffclust._batches import RowsOnDemand, by_batches, mini_batches
 
 
 @given(
@@ -59,3 +60,14 @@ def test_global_stream_is_untouched(global_random_seed):
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     list(mini_batches(20, 4, np.random.RandomState(global_random_seed)))
     np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_rows_on_demand_are_those_of_the_array(form):
+    X = np.arange(12.0).reshape(6, 2) * (np.arange(6) % 2)[:, None]
+    rows = RowsOnDemand(form(X))
+    assert rows.shape == (6, 2) and len(rows) == 6 and rows.dtype == X.dtype
+    np.testing.assert_array_equal(rows[2:5], X[2:5])
+    np.testing.assert_array_equal(rows[[3, 0]], X[[3, 0]])
+    doubled = RowsOnDemand(form(X), lambda taken: 2 * taken)
+    np.testing.assert_array_equal(by_batches(lambda part: part, doubled, 4), 2 * X)

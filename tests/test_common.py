@@ -94,12 +94,13 @@ EXPECTED_FAILURES = {
         "clusters of equal weight are numbered by their first sample, and the check "
         "shuffles the weighted samples"
     ),
-    "DeepClAM": _unequal_weights("batches and masks are drawn by sample"),
+    "DeepClAM": _SPARSE_CHECKS
+    | _unequal_weights("batches and masks are drawn by sample"),
     "GEMINI": _SPARSE_CHECKS,
     # On one graph they are equal:
     # `cuts/test_graph_cut.py::test_on_one_graph_a_weight_of_two_is_a_repetition`.
     "GraphCutClustering": _NEIGHBOURS,
-    "PRCut": _NEIGHBOURS,
+    "PRCut": _SPARSE_CHECKS | _NEIGHBOURS,
     "SparseGEMINI": _SPARSE_CHECKS,
     "SparseGEMINICV": _SPARSE_CHECKS
     | _unequal_weights("a sample and its repetition may be in different subsets"),

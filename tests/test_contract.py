@@ -8,6 +8,7 @@ import warnings
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from contract_table import CONTRACT
@@ -145,6 +146,83 @@ def test_sparse_samples(name, dtype):
         assert_array_equal(model.predict(rows), model.labels_)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.full if name == "SparseGEMINICV" else [])
+        for name in MODELS
+    ],
+)
+def test_a_sparse_frame_is_a_sparse_matrix(name, monkeypatch):
+    matrix = sparse.csr_matrix(X * (np.arange(60) % 7 > 0)[:, None])
+    frame = pd.DataFrame.sparse.from_spmatrix(matrix)
+    frame.columns = ["first", "second"]
+    monkeypatch.setattr(pd.DataFrame, "__array__", None)  # nothing makes it dense
+    model = fit(MODELS[name], frame)
+    assert_array_equal(model.feature_names_in_, ["first", "second"])
+    expected = fit(MODELS[name], matrix)
+    assert_array_equal(answer(model, frame), answer(expected, matrix))
+
+
+@pytest.mark.parametrize("name", ["PRCut", "DeepClAM"])
+@pytest.mark.parametrize("encoder", ["mlp", "module"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_samples_train_an_encoder_as_dense_ones_do(name, encoder, dtype):
+    rng = np.random.RandomState(0)
+    dense = np.hstack([X, 1.0 * rng.poisson(0.3, size=(60, 6))]).astype(dtype)
+    dense[0] *= 40  # far from all others
+    weight = rng.uniform(1, 2, size=60)
+    model = clone(MODELS[name]).set_params(encoder=encoder)
+    if name == "PRCut":
+        model.set_params(max_iter=4)
+    if encoder == "module":
+        torch = pytest.importorskip("torch")
+        model.set_params(
+            encoder=torch.nn.Linear(8, 3).to(getattr(torch, dtype.__name__))
+        )
+    rows = sparse.csr_array(dense)
+    found = clone(model).fit(rows, sample_weight=weight)
+    expected = clone(model).fit(dense, sample_weight=weight)
+    assert_array_equal(found.labels_, expected.labels_)
+    for method in ("predict", "predict_proba", "transform", "score"):
+        assert_array_equal(
+            getattr(found, method)(rows), getattr(expected, method)(dense)
+        )
+        assert_array_equal(getattr(found, method)(rows), getattr(found, method)(dense))
+    if name == "PRCut":
+        found.partial_fit(rows[:40])
+        expected.partial_fit(dense[:40])
+        assert_array_equal(found.predict_proba(rows), expected.predict_proba(dense))
+
+
+@pytest.mark.parametrize("name", ["PRCut", "DeepClAM"])
+def test_sparse_samples_of_an_encoder_are_never_dense_as_a_whole(name, monkeypatch):
+    shape = 1500, 3000
+    rows = sparse.random_array(shape, density=1e-3, format="csr", rng=0)
+    model = clone(MODELS[name]).set_params(max_iter=1)
+    known = {}
+    if name == "PRCut":
+        model.set_params(init="random", n_init=1)
+        edges = [1.0, 1.0]
+        known["graph"] = sparse.diags_array(edges, offsets=[-1, 1], shape=(1500, 1500))
+    sizes = []
+
+    def count(matrix, *args, **kwargs):
+        sizes.append(np.prod(matrix.shape))
+        return toarray(matrix, *args, **kwargs)
+
+    for form in (sparse.csr_array, sparse.csc_array):
+        toarray = form.toarray
+        monkeypatch.setattr(form, "toarray", count)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(rows, **known)
+    for method in ("predict", "predict_proba", "transform"):
+        getattr(model, method)(rows)
+    assert len(sizes) > 10
+    assert max(sizes) <= 2**21 < shape[0] * shape[1] / 2
+
+
 @over("sparse X, cosine")
 def test_sparse_samples_by_cosines(name):
     by_cosine = {"metric": "cosine"}
@@ -218,6 +296,23 @@ def test_weights_are_taken(name):
         clone(MODELS[name]).fit(X, sample_weight=weight).labels_,
         fit(MODELS[name], X).labels_,
     )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.full if name == "SparseGEMINICV" else [])
+        for name in MODELS
+        if name != "SpanningForestEmbedding"
+    ],
+)
+def test_clusters_are_ordered_by_the_sum_of_weights(name):
+    # By their counts and by the first row of each, the groups are in order.
+    rows = np.flatnonzero((Y == 0) | (np.arange(60) % 5 > 0))
+    groups = np.unique(Y[rows], return_index=True)[1].argsort().argsort()[Y[rows]]
+    weight = np.array([1.0, 3.0, 2.0])[groups]
+    labels = clone(MODELS[name]).fit(X[rows], sample_weight=weight).labels_
+    assert_array_equal(labels, np.array([2, 0, 1])[groups])
 
 
 @over("``partial_labels`` or ``y``, integers or strings")

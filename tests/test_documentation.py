@@ -32,6 +32,25 @@ def blocks(page, directive):
     return found
 
 
+def test_one_text_on_the_modularity():
+    pages = DOC / "user_guide"
+    texts = [
+        (pages / "graph_cuts.rst").read_text(encoding="utf-8"),
+        (pages / "tuning.rst").read_text(encoding="utf-8"),
+        skdiffclust.GraphCutClustering.__doc__,
+        skdiffclust.GraphCutClustering.score.__doc__,
+        skdiffclust.PRCut.score.__doc__,
+    ]
+    text = (
+        "may be compared over numbers of clusters on networks, but errs on graphs of "
+        "neighbours"
+    )
+    for each in texts:
+        plain = " ".join(each.split())
+        assert text in plain and 'use ``n_clusters="auto"`` there' in plain
+        assert "search can choose the number" not in plain
+
+
 def test_getting_started_prints_what_it_says(tmp_path, monkeypatch, capsys):
     code = blocks("getting_started.rst", "plot::")
     assert all(len(block.splitlines()) < 30 for block in code)

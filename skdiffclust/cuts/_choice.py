@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from skdiffclust._warnings import warn
 from skdiffclust.cuts._local_search import UNBOUNDED, local_search, rank
@@ -209,6 +210,7 @@ def choose_n_clusters(curve, graph, *, owner):
     warn(
         f"{owner}(n_clusters='auto') sees no clear number of clusters: {why}. It takes "
         f"{chosen}. Inspect n_clusters_curve_, or set n_clusters.",
+        ConvergenceWarning,
     )
     return chosen
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from skdiffclust._affinity import center, column_means
 from skdiffclust._assignments import order_by_size, softmax
+from skdiffclust._batches import RowsOnDemand
 from skdiffclust._checkpoint import (
     LoopCheckpoint,
     identify,
@@ -114,7 +114,7 @@ class CutTraining:
         elif self.kind == "module":
             from skdiffclust._torch import own_module
 
-            self.X = samples.rows
+            self.X = RowsOnDemand(samples.rows)
             self._set_module(
                 own_module(encoder, "'encoder' parameter of PRCut", "'mlp', 'linear'")
             )
@@ -122,13 +122,7 @@ class CutTraining:
             self.model.logits(self.X)
         else:
             rows = samples.rows
-            means = column_means(rows)
-            centred = center(rows, means, dtype=rows.dtype.type)
-            # Summed in float64 without a copy of the samples in it.
-            squares = np.einsum("ij,ij->", centred, centred, dtype=np.float64)
-            spread = float(np.sqrt(squares / centred.size))
-            self.scaling = Scaling(means, spread or 1.0, rows.dtype.type)
-            del centred
+            self.scaling = Scaling.of(rows)
             self.X = self.scaling(rows)
             hidden = [] if self.kind == "linear" else settings.hidden_widths
             encoder = Encoder.with_random_weights(
@@ -178,6 +172,7 @@ class CutTraining:
             fit_labels(
                 self.model,
                 self.X,
+                self.samples.rows,
                 labels,
                 self.settings,
                 self.random_state,
@@ -266,7 +261,7 @@ class CutTraining:
             labels = predictor.labels(rows)
         labels = np.where(held, self.first_labels, labels) if held.any() else labels
         if not is_stream:
-            order = order_by_size(labels, len(self.columns))
+            order = order_by_size(labels, len(self.columns), self.groups.sizes)
             labels = np.argsort(order)[labels]
             if predictor is not None:
                 predictor = self._predictor(state, order)
@@ -383,7 +378,7 @@ def make_checkpoint(estimator, training, folder, *, resume):
     if training.kind == "module":
         from skdiffclust.cuts._torch import identity_of_module
 
-        probed = rows[probe_rows(len(rows))]
+        probed = RowsOnDemand(rows)[probe_rows(rows.shape[0])]
         outputs["encoder"] = identity_of_module(training.module, probed)
     identity = identify(arrays, params, outputs)
     return LoopCheckpoint(

@@ -89,13 +89,7 @@ def read_samples(estimator, X, graph=None, *, reset=True):
 
 
 def check_rows(estimator, X, *, reset=False):
-    """Return samples (n, d), dense, or a canonical csr_array of an encoderless one."""
-    if sp.issparse(X) and not estimator.__sklearn_tags__().input_tags.sparse:
-        raise TypeError(
-            f"{type(estimator).__name__} must get dense samples, because an encoder is "
-            "trained. Got sparse X instead: use '.toarray()', reduce the features, "
-            "e.g. with TruncatedSVD, or use GraphCutClustering."
-        )
+    """Return samples (n, d), dense or a canonical csr_array."""
     X = validate_rows(estimator, X, reset=reset, accept_sparse="csr")
     return canonical_rows(X) if sp.issparse(X) else X
 

@@ -158,7 +158,8 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,), int64
-        Clusters 0 to ``n_clusters_ - 1`` by decreasing size, as `predict` returns them.
+        Clusters 0 to ``n_clusters_ - 1`` by decreasing size, which is the sum of sample
+        weights, as `predict` returns them.
     n_clusters_ : int
         Number of clusters found.
     cluster_sizes_ : ndarray of shape (`n_clusters_`,), int64
@@ -230,8 +231,10 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     from the median absolute deviation) above the median of all and the modularity is
     the largest, up to a thousandth.
 
-    Equal samples share a cluster. The cut increases with the number of clusters: do not
-    choose `n_clusters` by `score`. For large graphs, searches run in threads; the
+    Equal samples share a cluster. The cut increases with the number of clusters, and
+    does not choose it; the modularity, which `score` returns, may be compared over
+    numbers of clusters on networks, but errs on graphs of neighbours: use
+    ``n_clusters="auto"`` there. For large graphs, searches run in threads; the
     labels do not depend on the number of threads. Graphs with negative weights raise an
     error. The training samples are kept in the fitted estimator, because `predict`
     needs them. The cost is O(n_edges) for each search, and that of the neighbours.
@@ -317,10 +320,10 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         y : None
             Ignored. Known labels go to `partial_labels`.
         sample_weight : array-like of shape (n_samples,), default=None
-            Sizes of the samples, >= 0, one each by default: what `min_cluster_size`
-            and `max_imbalance` bound the sums of, and what divides the ratio-cut, where
-            0 counts as a millionth of the mean (the normalised cut is divided by
-            degrees). They do not change the graph.
+            Sizes of the samples, >= 0, one each by default: what clusters are ordered
+            by, what `min_cluster_size` and `max_imbalance` bound the sums of, and what
+            divides the ratio-cut, where 0 counts as a millionth of the mean (the
+            normalised cut is divided by degrees). They do not change the graph.
         graph : array-like or sparse matrix of shape (n_samples, n_samples), \
                 default=None
             A ready graph of the samples of X, weights >= 0, in place of that of
@@ -353,8 +356,9 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than requested, or bounds or cannot-links are
-            not satisfied.
+            If fewer clusters are found than requested, bounds or cannot-links are not
+            satisfied, the lowest cut of a network has very small clusters, or
+            ``n_clusters="auto"`` sees no clear number.
         """
         from skdiffclust.cuts._partition import (
             SearchSettings,
@@ -383,7 +387,9 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
             samples.affinity.relate(samples.graph)
         labels, bounds = find_partition(samples, groups, n_clusters, settings, rng)
         clustered = labels >= 0
-        labels[clustered] = relabel_by_size(labels[clustered])[0]
+        labels[clustered], _ = relabel_by_size(
+            labels[clustered], groups.sizes[clustered]
+        )
         self.labels_ = labels
         self.cluster_sizes_ = np.bincount(labels[clustered])
         self.n_clusters_ = len(self.cluster_sizes_)
@@ -434,9 +440,10 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         """Return the modularity of the predicted labels on the graph of X itself.
 
         That is the share of the weights of edges inside clusters, less what it would be
-        if the edges were drawn at random with the same degrees (Newman, 2006). Unlike
-        the cut, it does not favour few clusters, so that a parameter search can choose
-        the number.
+        if the edges were drawn at random with the same degrees (Newman, 2006). The
+        modularity may be compared over numbers of clusters on networks, but errs on
+        graphs of neighbours, where it increases if long, bent or large clusters are
+        divided: use ``n_clusters="auto"`` there.
 
         Parameters
         ----------

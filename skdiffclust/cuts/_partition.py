@@ -255,6 +255,7 @@ def _warn_of_crumbs(labels, sizes, n_clusters, least, owner):
         f"some are below a fifth of the mean size, {least:.3g}, a partition of a "
         "larger modularity is returned, whose cut is higher. "
         "GraphCutClustering(min_cluster_size=1) returns the lowest cut.",
+        ConvergenceWarning,
     )
 
 

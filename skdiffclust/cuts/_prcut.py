@@ -173,7 +173,8 @@ class PRCut(
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,), int64
-        Clusters 0 to ``n_clusters_ - 1`` by decreasing size, as `predict` returns them.
+        Clusters 0 to ``n_clusters_ - 1`` by decreasing size, which is the sum of sample
+        weights, as `predict` returns them.
     n_clusters_ : int
         Number of clusters found.
     cluster_sizes_ : ndarray of shape (`n_clusters_`,), int64
@@ -345,15 +346,18 @@ class PRCut(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), or array-like or sparse \
-                matrix of shape (n_samples, n_samples) if affinity="precomputed"
-            Samples, or the graph itself.
+        X : {array-like, CSR matrix} of shape (n_samples, n_features), or \
+                array-like or sparse matrix of shape (n_samples, n_samples) if \
+                affinity="precomputed"
+            Samples, or the graph itself. Sparse samples are made dense a batch at a
+            time.
         y : None
             Ignored. Known labels go to `partial_labels`.
         sample_weight : array-like of shape (n_samples,), default=None
-            Sizes of the samples, >= 0, one each by default: what divides the
-            ratio-cut, where 0 counts as a millionth of the mean (the normalised cut is
-            divided by degrees). They do not change the graph.
+            Sizes of the samples, >= 0, one each by default: what clusters are ordered
+            by, and what divides the ratio-cut, where 0 counts as a millionth of the
+            mean (the normalised cut is divided by degrees). They do not change the
+            graph.
         graph : array-like or sparse matrix of shape (n_samples, n_samples), \
                 default=None
             A ready graph of the samples of X, weights >= 0, in place of that of
@@ -395,7 +399,9 @@ class PRCut(
         -----
         ConvergenceWarning
             If fewer clusters are found than requested, training diverges, the loss
-            still falls at `max_iter`, or cannot-links are not satisfied.
+            still falls at `max_iter`, cannot-links are not satisfied, the lowest cut of
+            a network has very small clusters, or ``n_clusters="auto"`` sees no clear
+            number.
         """
         from skdiffclust.cuts._partition import (
             SearchSettings,
@@ -488,7 +494,7 @@ class PRCut(
             labels, _ = find_partition(
                 samples, groups, n_clusters, searching, random_state
             )
-        return relabel_by_size(labels)[0]
+        return relabel_by_size(labels, groups.sizes)[0]
 
     def _n_starts(self):
         """Return the number of starts that are not searches."""
@@ -510,7 +516,7 @@ class PRCut(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Samples.
         y : None
             Ignored, present for API consistency.
@@ -549,7 +555,7 @@ class PRCut(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Samples.
 
         Returns
@@ -566,7 +572,7 @@ class PRCut(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Samples.
 
         Returns
@@ -582,7 +588,7 @@ class PRCut(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Samples.
 
         Returns
@@ -598,13 +604,14 @@ class PRCut(
         """Return the modularity of the predicted labels on the graph of X itself.
 
         That is the share of the weights of edges inside clusters, less what it would be
-        if the edges were drawn at random with the same degrees (Newman, 2006). Unlike
-        the cut, it does not favour few clusters, so that a parameter search can choose
-        the number.
+        if the edges were drawn at random with the same degrees (Newman, 2006). The
+        modularity may be compared over numbers of clusters on networks, but errs on
+        graphs of neighbours, where it increases if long, bent or large clusters are
+        divided: use ``n_clusters="auto"`` there.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Samples.
         y : None
             Ignored, present for API consistency.
@@ -624,7 +631,7 @@ class PRCut(
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = is_precomputed(self)
-        tags.input_tags.sparse = is_precomputed(self)
+        tags.input_tags.sparse = True
         tags.input_tags.positive_only = is_precomputed(self)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

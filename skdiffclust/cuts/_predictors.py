@@ -4,13 +4,18 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import gen_batches
 
 from skdiffclust._affinity import center
 from skdiffclust._assignments import softmax
+from skdiffclust._batches import RowsOnDemand, by_batches
 from skdiffclust._duplicates import equal_rows
 from skdiffclust._encoder import Encoder
 from skdiffclust._validation import canonical_rows
 from skdiffclust.cuts._ratio_cut import cuts_by_cluster
+
+_BLOCK_ENTRIES = 2**21  # of the temporary arrays of a block of samples
+_MODULE_ROWS = 1024  # samples that are handed to a module together
 
 
 @dataclass(frozen=True)
@@ -21,8 +26,31 @@ class Scaling:
     scale: float
     dtype: type
 
+    @classmethod
+    def of(cls, X):
+        """Return the scaling of finite samples X (n, d), dense or CSR, read by blocks.
+
+        A feature that is constant becomes exactly 0.
+        """
+        rows = RowsOnDemand(X)
+        first = rows[:1].astype(np.float64)[0]
+        blocks = list(gen_batches(len(rows), max(1, _BLOCK_ENTRIES // X.shape[1])))
+        total = np.zeros(X.shape[1])
+        for block in blocks:
+            # In this order whatever the layout of X is, so that the bits are the same.
+            total += np.subtract(rows[block], first, order="C").sum(axis=0)
+        means = first + total / len(rows)
+        squares = 0.0
+        for block in blocks:
+            centred = center(rows[block], means, dtype=X.dtype.type)
+            squares += np.einsum("ij,ij->", centred, centred, dtype=np.float64)
+        spread = float(np.sqrt(squares / (len(rows) * X.shape[1])))
+        return cls(means, spread or 1.0, X.dtype.type)
+
     def __call__(self, X):
-        """Return rows (n, d) scaled, a new array."""
+        """Return rows (n, d) scaled, a new array; of CSR rows, as they are taken."""
+        if sp.issparse(X):
+            return RowsOnDemand(X, self)
         centred = center(X, self.means, dtype=self.dtype)
         centred /= self.dtype(self.scale)
         return centred
@@ -48,7 +76,11 @@ class ModuleEncoder:
         """Return the outputs (n, k) for samples X (n, d), in the order of clusters."""
         from skdiffclust.cuts._torch import module_logits
 
-        return module_logits(self.module, X, self.n_outputs)[:, self.columns]
+        return by_batches(
+            lambda rows: module_logits(self.module, rows, self.n_outputs),
+            X,
+            _MODULE_ROWS,
+        )[:, self.columns]
 
 
 @dataclass(frozen=True)
@@ -74,7 +106,9 @@ class EncoderPredictor:
 
     def _scaled(self, X):
         """Return the input of the encoder for samples X (n, d)."""
-        return X if self.scaling is None else self.scaling(X)
+        if self.scaling is not None:
+            return self.scaling(X)
+        return RowsOnDemand(X) if sp.issparse(X) else X
 
     @property
     def attributes(self):

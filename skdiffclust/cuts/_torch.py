@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from skdiffclust._batches import by_batches
 from skdiffclust._devices import refuse_other_devices
 from skdiffclust._torch import (
     ModuleState,
@@ -324,7 +325,13 @@ class ModuleModel:
 
     def logits(self, X):
         """Return the outputs (n, k) for samples X (n, d), as a NumPy array."""
-        return module_logits(self.module, X, self.n_clusters, block_samples=_BLOCK_ROWS)
+        return by_batches(
+            lambda rows: module_logits(
+                self.module, rows, self.n_clusters, block_samples=_BLOCK_ROWS
+            ),
+            X,
+            _BLOCK_ROWS,
+        )
 
     def step(self, X, gradient_of, rate):
         """Take a step; a batch that does not fit the device is halved, at most twice.

@@ -293,24 +293,28 @@ def block_loss_with_gradients(block, left, right, proportions, parts):
     return float((cut / proportions).sum() / total), gradients
 
 
-def fit_labels(model, X, labels, settings, random_state, *, moving):
-    """Fit the model of X (n, d) to labels (n,) by their log-likelihood.
+def fit_labels(model, X, rows, labels, settings, random_state, *, moving):
+    """Fit the model of inputs X (n, d) to labels (n,) by their log-likelihood.
 
-    With `moving`, samples are first moved at random, about as far as neighbours are
-    apart, and keep their labels, because new samples are that far from those seen.
+    With `moving`, samples are first moved at random, about as far as neighbours among
+    the samples `rows` (n, d), dense or CSR, are apart, and keep their labels, because
+    new samples are that far from those seen.
     """
-    moves = _moves_to_neighbors(X, random_state) if moving else None
+    if moving:
+        pairs = _neighboring_pairs(rows, random_state)
     n_steps = -(-len(X) // settings.batch_size)
     n_epochs = max(int(_FITTED * settings.max_iter), -(-_LEAST_STEPS // n_steps))
     for epoch in range(n_epochs):
         rate = learning_rate(settings, epoch, n_epochs)
         n_wrong = np.zeros(1, dtype=np.int64)
         moving = moving and epoch < _MOVED * n_epochs
-        for rows in mini_batches(len(X), settings.batch_size, random_state):
-            batch = X[rows]
+        for chosen in mini_batches(len(X), settings.batch_size, random_state):
+            batch = X[chosen]
             if moving:
-                batch += moves[random_state.randint(len(moves), size=len(rows))]
-            model.step(batch, _likelihood(labels[rows], n_wrong), rate)
+                drawn = random_state.randint(len(pairs), size=len(chosen))
+                near, own = pairs[drawn].T
+                batch += X[near] - X[own]
+            model.step(batch, _likelihood(labels[chosen], n_wrong), rate)
         # Once all unmoved samples are right, the cut is that of the labels; a few more
         # epochs widen the margin, and so do moved samples.
         if not n_wrong[0] and epoch >= n_epochs // 4:
@@ -319,15 +323,16 @@ def fit_labels(model, X, labels, settings, random_state, *, moving):
             moving = False
 
 
-def _moves_to_neighbors(X, random_state):
-    """Return differences (m, d) between samples of X (n, d) and near ones."""
-    rows = random_state.permutation(len(X))[:_N_MOVES]
+def _neighboring_pairs(X, random_state):
+    """Return pairs (m, 2) of near samples of X (n, d), dense or CSR, and others."""
+    n_samples = X.shape[0]
+    rows = random_state.permutation(n_samples)[:_N_MOVES]
     points = X.astype(np.float64, copy=False)
-    neighbors, _ = k_nearest(points, points[rows], min(_N_NEIGHBORS + 1, len(X)))
+    neighbors, _ = k_nearest(points, points[rows], min(_N_NEIGHBORS + 1, n_samples))
     # The first is the sample itself, or a duplicate.
     n_found = neighbors.shape[1]
     columns = random_state.randint(min(1, n_found - 1), n_found, size=len(rows))
-    return X[neighbors[np.arange(len(rows)), columns]] - X[rows]
+    return np.column_stack([neighbors[np.arange(len(rows)), columns], rows])
 
 
 def _likelihood(labels, n_wrong):

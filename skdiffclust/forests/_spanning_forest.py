@@ -113,8 +113,9 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         requires a `distance_threshold`.
     distance_threshold : float or None, default=None
         Cut every edge at least as long as this, whatever the rule, as
-        `sklearn.cluster.AgglomerativeClustering` does; requires ``n_clusters=None``.
-        Edges of length zero are never cut.
+        `sklearn.cluster.AgglomerativeClustering` does, unless a part were smaller than
+        `min_cluster_size`; requires ``n_clusters=None``. Edges of length zero are never
+        cut.
     metric : str or callable, default="euclidean"
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X is
         then a symmetric matrix of distances, dense, or sparse, where every stored entry
@@ -406,7 +407,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than requested, or the minimum size is relaxed.
+            If fewer clusters are found than requested, the minimum size is relaxed, or
+            ``n_clusters="auto"`` sees no clear structure.
         """
         is_given = self.metric == "precomputed"
         X, is_clean = self._check_samples(X)
@@ -603,7 +605,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             Number of clusters. With None for this and `distance_threshold`, both are
             those of the constructor.
         distance_threshold : float or None, default=None
-            Cut every edge at least as long as this; needs ``n_clusters=None``.
+            Cut every edge at least as long as this, unless a part were smaller than
+            `min_cluster_size`; needs ``n_clusters=None``.
         max_outlier_score : float or None, default=None
             Samples that are outliers of their cluster get the label -1, noise: with r
             the length at which single linkage joins a sample to a component of five

@@ -153,7 +153,8 @@ class SparseGEMINICV(
     estimator_ : SparseGEMINI
         Fitted estimator of the chosen step of `path_`, which holds the weights.
     labels_ : ndarray of shape (n_samples,), int64
-        Cluster of each training sample, in order of decreasing size.
+        Cluster of each training sample, from 0 to ``n_clusters_ - 1`` in order of
+        decreasing size after the first stage of `path_`.
     n_clusters_ : int
         Number of non-empty clusters.
     n_features_in_ : int

@@ -151,7 +151,7 @@ class GEMINILoss(nn.Module):
             return -self._divergence(assignments)
         relation = self._check(assignments, relation)
         if self.objective == "wasserstein":
-            return -_wasserstein(assignments, relation, self.mode)
+            return -_wasserstein(assignments, relation, self.mode).to(dtype)
         return -self._mmd(assignments, relation)
 
     def _check(self, assignments, relation):
@@ -258,13 +258,13 @@ def _safe_sqrt(squares, noise):
 def _wasserstein(assignments, distances, mode):
     """Return the Wasserstein objective; gradients flow through the densities."""
     # As in NumPy: an empty cluster has a density as well.
-    assignments = assignments.clamp_min(torch.finfo(torch.float32).tiny)
+    assignments = assignments.clamp_min(torch.finfo(torch.float32).tiny).double()
     share = assignments.mean(dim=0)
     densities = (assignments / assignments.sum(dim=0)).T
     matrix = Matrix(distances.double().cpu().numpy())
     uniform = torch.full_like(densities[0], 1 / len(assignments))
     if mode == "ova":
-        costs = [_cost(density, uniform, matrix, 0) for density in densities]
+        costs = [_cost(p, uniform, matrix, k) for k, p in enumerate(densities)]
         return (share * torch.stack(costs)).sum()
     total = share.sum() * 0.0
     for k in range(len(share)):

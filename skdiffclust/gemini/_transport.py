@@ -9,14 +9,20 @@ def transport(source, target, relation, key):
     """Return the cost of moving source (n,) onto target (n,), and its potentials.
 
     The potentials u, v (n,) maximise <u, source> + <v, target> under u_i + v_j <= d_ij.
+    Of masses that are equal but for rounding the cost is 0, and many potentials are
+    optimal: those that are 0 are returned, not what the solver makes of the rounding.
     `relation` holds the distances, and under `key` the potentials of the last call,
     which POT starts from, because they hardly change from one iteration to the next.
     """
+    target = target * (source.sum() / target.sum())
+    # A density is a quotient by a sum of as many terms as there are samples.
+    rounding = len(source) * np.finfo(np.float64).eps
+    if np.allclose(source, target, rtol=rounding, atol=0.0):
+        return 0.0, (np.zeros_like(source), np.zeros_like(target))
     # Solvers have absolute tolerances, so the largest distance is made about a million.
     exponent = np.frexp(relation.matrix.max())[1] - 20
     distances = np.ldexp(relation.matrix, -exponent)
     source = np.ascontiguousarray(source)
-    target = target * (source.sum() / target.sum())
     try:
         from ot.lp import emd
     except ImportError:

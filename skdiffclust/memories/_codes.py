@@ -6,7 +6,8 @@ from skdiffclust._affinity import refuse_overflow
 from skdiffclust._encoder import Encoder
 from skdiffclust.memories._dynamics import Dynamics
 
-_BLOCK = 256  # samples that a module encodes together in training
+# Samples that a module encodes together in training, or that are scaled at once.
+BLOCK = 256
 
 
 def dynamics_of_codes(deep, inverse_temperature):
@@ -56,5 +57,5 @@ def outputs_of(network, X, parameter, *, in_blocks=False):
 
     first = next(network.parameters(), None)
     on_cpu = first is None or first.device.type == "cpu"
-    size = 1 if on_cpu and not in_blocks else _BLOCK
+    size = 1 if on_cpu and not in_blocks else BLOCK
     return module_outputs(network, X, check, block_samples=size)

@@ -19,7 +19,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 from torch import nn
 
-from skdiffclust._batches import mini_batches
+from skdiffclust._batches import by_batches, mini_batches
 from skdiffclust._encoder import Encoder
 from skdiffclust._kmeans import means_of, squared_distances
 from skdiffclust._torch import (
@@ -32,7 +32,7 @@ from skdiffclust._torch import (
     train_module,
 )
 from skdiffclust.memories._basins import find_basins
-from skdiffclust.memories._codes import codes_of, dynamics_of_codes, outputs_of
+from skdiffclust.memories._codes import BLOCK, codes_of, dynamics_of_codes, outputs_of
 from skdiffclust.memories._seeding import sample_rows
 from skdiffclust.memories._torch import AssociativeMemory
 
@@ -121,7 +121,8 @@ def make_autoencoder(encoder, decoder, shown, n_clusters, n_samples, random_stat
 class DeepTraining:
     """Training of an `Autoencoder` on samples X (n, d) with weights (n,).
 
-    `deep` is a `DeepClAM`, of which only parameters are read.
+    X is dense, or `RowsOnDemand`. `deep` is a `DeepClAM`, of which only parameters are
+    read.
     """
 
     def __init__(self, deep, model, X, weight, scaling, random_state):
@@ -247,8 +248,14 @@ class DeepTraining:
 
     def _codes(self):
         """Return the codes (n, p), float64, of all samples."""
-        Z = self.scaling.transform(self.X)
-        return codes_of(self.model.encoder, Z, in_blocks=True).astype(np.float64)
+        encoder = self.model.encoder
+        return by_batches(
+            lambda rows: codes_of(
+                encoder, self.scaling.transform(rows), in_blocks=True
+            ),
+            self.X,
+            BLOCK,
+        ).astype(np.float64)
 
     def _find_clusters(self):
         """Find clusters among the codes, and move the memories to their means."""

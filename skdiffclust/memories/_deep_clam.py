@@ -4,6 +4,7 @@ from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -19,6 +20,7 @@ from skdiffclust._affinity import (
     refuse_underflow,
 )
 from skdiffclust._assignments import order_by_size, simplified_silhouette, softmax
+from skdiffclust._batches import RowsOnDemand, by_batches
 from skdiffclust._checkpoint import (
     LoopCheckpoint,
     check_checkpoint,
@@ -34,13 +36,13 @@ from skdiffclust._compat import (
 )
 from skdiffclust._devices import outside_torch_modes, require_torch, resolve_device
 from skdiffclust._history import Training, keep_state_on_error
-from skdiffclust._validation import sample_weights, validate_rows
+from skdiffclust._validation import canonical_rows, sample_weights, validate_rows
 from skdiffclust.memories._checks import (
     count_memories,
     refuse_many_clusters,
     warn_of_clusters,
 )
-from skdiffclust.memories._codes import codes_of, dynamics_of_codes, outputs_of
+from skdiffclust.memories._codes import BLOCK, codes_of, dynamics_of_codes, outputs_of
 from skdiffclust.memories._scaling import drawn_in, reach_of, scaling_of
 
 
@@ -237,8 +239,8 @@ class DeepClAM(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
+            Samples. Sparse ones are made dense a batch at a time.
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -272,34 +274,34 @@ class DeepClAM(
         from skdiffclust._torch import isolated_streams
         from skdiffclust.memories._deep import DeepTraining, make_autoencoder
 
-        X = validate_rows(self, X, order="C")
-        refuse_overflow([X], X.dtype)
+        X = self._check_rows(X, reset=True)
         refuse_underflow(X, X.dtype)
         weight = sample_weights(sample_weight, X)
         refuse_many_clusters(self, weight)
         check_checkpoint("DeepClAM.fit", checkpoint, resume)
         device = resolve_device(self.device, "DeepClAM")
         random_state = check_random_state(self.random_state)
-        reach = reach_of(X, weight)
-        near = drawn_in(X, *reach)
+        rows = RowsOnDemand(X) if issparse(X) else X
+        reach = reach_of(rows, weight)
+        near = RowsOnDemand(X, lambda taken: drawn_in(taken, *reach))
         scaling = replace(
             scaling_of(near, weight, "euclidean", "mean", 1.0, 1.0), reach=reach
         )
         self.n_clusters_curve_ = None
         n_clusters = self.n_clusters
         if n_clusters == "auto":
-            n_clusters = count_memories(
-                self, scaling.transform(X), weight, random_state
-            )
+            # Distances do not depend on the shift, which would make them dense.
+            units = drawn_in(X, *reach) / scaling.scale
+            n_clusters = count_memories(self, units, weight, random_state)
         model = make_autoencoder(
             self.encoder,
             self.decoder,
-            scaling.transform(X[probe_rows(len(X))]),
+            scaling.transform(rows[probe_rows(len(weight))]),
             n_clusters,
-            len(X),
+            len(weight),
             random_state,
         ).to(device)
-        run = DeepTraining(self, model, X, weight, scaling, random_state)
+        run = DeepTraining(self, model, rows, weight, scaling, random_state)
         written = self._checkpoint(X, weight, scaling, checkpoint, resume, random_state)
         training = Training(
             self,
@@ -328,7 +330,7 @@ class DeepClAM(
             return None
         from skdiffclust._torch import module_identity
 
-        rows = scaling.transform(X[probe_rows(len(X))])
+        rows = scaling.transform(RowsOnDemand(X)[probe_rows(len(weight))])
         outputs = {}
         if not isinstance(self.encoder, str):
             codes = codes_of(self.encoder, rows)
@@ -370,8 +372,18 @@ class DeepClAM(
 
     def _codes(self, X):
         """Return the codes (n, p) of validated samples, in the dtype of X."""
-        codes = codes_of(self.encoder_, self._input_scaling.transform(X))
+        codes = by_batches(
+            lambda rows: codes_of(self.encoder_, self._input_scaling.transform(rows)),
+            RowsOnDemand(X),
+            BLOCK,
+        )
         return codes.astype(X.dtype, copy=False)
+
+    def _check_rows(self, X, *, reset):
+        """Return samples (n, d), dense or a canonical csr_array, that are finite."""
+        X = validate_rows(self, X, reset=reset, order="C", accept_sparse="csr")
+        refuse_overflow([X], X.dtype)
+        return canonical_rows(X) if issparse(X) else X
 
     def _assign(self, codes):
         """Return the labels (n,) of codes (n, p)."""
@@ -385,9 +397,7 @@ class DeepClAM(
     def _encoded(self, X):
         """Return the codes (n, p) of new samples."""
         check_is_fitted(self)
-        X = validate_rows(self, X, reset=False, order="C")
-        refuse_overflow([X], X.dtype)
-        return self._codes(X)
+        return self._codes(self._check_rows(X, reset=False))
 
     def _distances(self, X):
         """Return distances (n, k), float64, of the codes of samples to the memories."""
@@ -398,7 +408,7 @@ class DeepClAM(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Samples.
 
         Returns
@@ -413,7 +423,7 @@ class DeepClAM(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Samples.
 
         Returns
@@ -429,7 +439,7 @@ class DeepClAM(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Samples.
 
         Returns
@@ -470,7 +480,7 @@ class DeepClAM(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Samples.
         y : None
             Ignored, present for API consistency.
@@ -493,5 +503,6 @@ class DeepClAM(
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

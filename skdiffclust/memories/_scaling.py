@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from skdiffclust._affinity import extremes, unit_rows
+from skdiffclust._batches import RowsOnDemand
 from skdiffclust.memories._medians import weighted_medians
 
 _BLOCK_ENTRIES = 2**21  # of the temporary arrays of a block of samples
@@ -79,18 +80,28 @@ def dense(X):
 
 
 def drawn_in(X, center, distance):
-    """Return dense X (n, d), its samples moved to a largest distance from a centre."""
+    """Return X (n, d), its samples moved to a largest distance from a centre.
+
+    X is dense or CSR; in CSR, moved samples have the entries of the centre, too.
+    """
     if np.isinf(distance):
         return X
+    if sparse.issparse(X):
+        far = by_blocks(
+            lambda rows: np.sqrt(_deviations(dense(rows), center, "euclidean")), X
+        )
+        share = distance / far.clip(distance)
+        moved = sparse.csr_array((1.0 - share)[:, None]) @ sparse.csr_array([center])
+        return sparse.diags_array(share) @ X + moved
     gap = X - center
     far = np.sqrt(np.square(gap).sum(axis=1, keepdims=True))
     return np.where(far > distance, center + distance / far.clip(distance) * gap, X)
 
 
 def reach_of(X, sample_weight):
-    """Return the median (d,) of dense X, and a distance from it that few exceed.
+    """Return the median (d,) of X, and a distance from it that few samples exceed.
 
-    It is infinite if they are not few.
+    It is infinite if they are not few. X is dense, or `RowsOnDemand`.
     """
     center, typical = _typical(X, sample_weight, "euclidean")
     far = by_blocks(lambda rows: _deviations(rows, center, "euclidean"), X)
@@ -181,8 +192,15 @@ def _typical(X, sample_weight, metric):
     rows = np.flatnonzero(sample_weight)
     rows = rows[:: -(-len(rows) // _CUT_ROWS)]
     weight = sample_weight[rows]
-    center = weighted_medians(X[rows].astype(np.float64), weight)
-    far = _deviations(X[rows], center, metric)
+    # Medians of sparse columns need only what is stored.
+    stored = X.X[rows] if isinstance(X, RowsOnDemand) else X[rows]
+    center = weighted_medians(stored.astype(np.float64), weight)
+    far = np.concatenate(
+        [
+            _deviations(X[rows[block]], center, metric)
+            for block in blocks(len(rows), X.shape[1])
+        ]
+    )
     return center, weighted_medians(far[:, None], weight)[0]
 
 

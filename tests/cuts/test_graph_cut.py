@@ -662,7 +662,8 @@ def test_crumbs_are_no_clusters_by_default(weight, global_random_seed):
     weights = np.full(206, weight)
     y = np.repeat([0, 1, 2], [100, 100, 6])
     model = GraphCutClustering(2, affinity="precomputed", n_init=4, random_state=0)
-    with pytest.warns(UserWarning, match=rf"of sizes {200 * weight:g}, {6 * weight:g}"):
+    sizes = rf"of sizes {200 * weight:g}, {6 * weight:g}"
+    with pytest.warns(ConvergenceWarning, match=sizes):
         model.fit(graph, sample_weight=weights)
     assert adjusted_rand_score(y[:200], model.labels_[:200]) > 0.9
     lowest = clone(model).set_params(min_cluster_size=1 * weight)

@@ -414,7 +414,6 @@ def test_wrong_parameters_are_refused_by_name(change, match, blobs):
         (np.array([[1 + 2j], [3]]), "Complex"),
         (np.array(["2020-01-01"], dtype="datetime64[D]")[:, None], "must be numeric"),
         (np.ma.masked_array([[1.0], [2.0]], mask=[[0], [1]]), "masked"),
-        (sp.csr_array(np.eye(4)), "sparse X"),
     ],
 )
 def test_wrong_rows_are_refused(X, match):

@@ -15,7 +15,7 @@ from skdiffclust.cuts._training import (
     EncoderModel,
     FreeLogits,
     Settings,
-    _moves_to_neighbors,
+    _neighboring_pairs,
     block_loss_with_gradients,
     fit_labels,
 )
@@ -238,26 +238,32 @@ def test_sampled_gradients_are_unbiased_for_known_proportions(global_random_seed
     assert np.all(np.abs(draws.mean(axis=0) - full) < 4.5 * error + 1e-12)
 
 
+def _moves(X, random_state):
+    """Return the differences (m, d) of neighbouring samples."""
+    near, own = _neighboring_pairs(X, random_state).T
+    return X[near] - X[own]
+
+
 def test_rows_are_moved_as_far_as_neighbours_are(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     centers = 1e3 * np.arange(20)[:, None, None]
     X = (centers + rng.normal(size=(20, 30, 4))).reshape(600, 4)
-    moves = _moves_to_neighbors(X, rng)
+    moves = _moves(X, rng)
     assert moves.shape == (512, 4)
     assert 0.1 < np.median(np.abs(moves)) < 1.0 and np.abs(moves).max() < 10.0
-    np.testing.assert_array_equal(_moves_to_neighbors(X[:1], rng), 0.0)
-    np.testing.assert_array_equal(_moves_to_neighbors(np.ones((30, 2)), rng), 0.0)
+    np.testing.assert_array_equal(_moves(X[:1], rng), 0.0)
+    np.testing.assert_array_equal(_moves(np.ones((30, 2)), rng), 0.0)
 
 
 def test_rows_are_moved_to_each_of_their_neighbours_alike(global_random_seed):
     # The ten nearest of a row on a line are those up to five away.
     X = np.arange(512.0)[:, None]
-    moves = _moves_to_neighbors(X, np.random.RandomState(global_random_seed))
+    moves = _moves(X, np.random.RandomState(global_random_seed))
     values, counts = np.unique(np.abs(moves), return_counts=True)
     np.testing.assert_array_equal(values[:5], np.arange(1, 6))
     assert counts[:5].min() > 70 and counts[:5].sum() > 490
     for seed in range(10):
-        two = _moves_to_neighbors(X[:2], np.random.RandomState(seed))
+        two = _moves(X[:2], np.random.RandomState(seed))
         np.testing.assert_array_equal(np.abs(two), 1.0)
 
 
@@ -270,7 +276,7 @@ def test_fitting_labels_reaches_them(moving, global_random_seed):
         Encoder.with_random_weights([2, 2], rng, np.float64), "adam", 0.0
     )
     chosen = settings(learning_rate=0.1)
-    fit_labels(model, X, labels, chosen, rng, moving=moving)
+    fit_labels(model, X, X, labels, chosen, rng, moving=moving)
     assert np.mean(model.logits(X).argmax(axis=1) == labels) > 0.95
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import torch
 from scipy import sparse
+from scipy.cluster.hierarchy import fcluster, linkage
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -53,6 +54,33 @@ def half_labelled(y):
     labels = y.copy()
     labels[::2] = -1
     return labels
+
+
+@pytest.mark.few_epochs
+@pytest.mark.parametrize("similarity", ["sqeuclidean", "cosine"])
+def test_the_score_is_the_share_of_pairs_of_all_batches(similarity):
+    X, y = hidden_signal(n=53)
+    model = make(n_components=2, similarity=similarity, **MISLED, max_iter=1)
+    model.set_params(batch_size=12).fit(X, half_labelled(y))
+    embedding = model.transform(X)
+    metric = {"sqeuclidean": "euclidean", "cosine": "cosine"}[similarity]
+    # All are known in the first batch, ever fewer after that, none in the fourth.
+    target = y.copy()
+    target[13:24:4] = target[24:36:2] = target[30:48] = -1
+    wrong = n_pairs = 0
+    for start in range(0, len(y), 12):
+        known = target[start : start + 12]
+        if (known < 0).all():
+            continue
+        n_clusters = len(np.unique(known)) if (known >= 0).all() else 3
+        joined = linkage(embedding[start : start + 12], "single", metric=metric)
+        found = fcluster(joined, n_clusters, "maxclust")
+        both = np.ix_(known >= 0, known >= 0)
+        differ = (known[:, None] == known) != (found[:, None] == found)
+        wrong += differ[both].sum()
+        n_pairs += differ[both].size
+    assert 0.1 < wrong / n_pairs < 0.9
+    assert model.score(X, target) == pytest.approx(-wrong / n_pairs, rel=1e-12)
 
 
 @pytest.mark.few_epochs

@@ -80,6 +80,19 @@ def test_the_informative_features_are_the_stable_ones():
     assert_array_equal(again.cluster_stability_, stable.cluster_stability_)
 
 
+def test_clusters_keep_the_order_of_the_first_stage():
+    rng = np.random.RandomState(5)
+    X = rng.normal(size=(40, 3))
+    X[:, :2] += 2 * rng.choice([-1, 1, 0], 40)[:, None]
+    stable = search(3, **SMALL).fit(X)
+    first = np.bincount(stable.path_.labels[0])
+    assert (np.diff(first) <= 0).all()
+    # Not by the sizes of the chosen step.
+    assert (np.diff(np.bincount(stable.labels_)) > 0).any()
+    kept = stable.path_.select(alpha=stable.alpha_).labels_
+    np.testing.assert_array_equal(stable.labels_, kept)
+
+
 def test_a_constant_feature_beside_one_that_separates():
     """No more than `min_features` are selected without a penalty already."""
     x = problem()[:, 0]

@@ -169,6 +169,26 @@ def test_transport_to_an_empty_cluster_is_finite(mode, dtype):
     assert_allclose(-loss.item(), expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("mode", ["ova", "ovo"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_transport_between_equal_densities_has_no_gradient(
+    mode, dtype, global_random_seed
+):
+    rng = np.random.RandomState(global_random_seed)
+    for n_samples in (2, 7, 60):
+        X = rng.normal(size=(n_samples, 2))
+        logits = np.tile(rng.normal(size=3), (n_samples, 1))
+        leaf = torch.tensor(logits, dtype=dtype, requires_grad=True)
+        loss = GEMINILoss("wasserstein", mode=mode)(leaf, torch.tensor(X))
+        loss.backward()
+        assignments = softmax(leaf.detach().numpy(), axis=1)
+        options = {"objective": "wasserstein", "mode": mode, "return_gradient": True}
+        value, gradient = gemini_score(assignments, X, **options)
+        assert value == loss.item() == 0.0
+        np.testing.assert_array_equal(gradient, 0.0)
+        np.testing.assert_array_equal(leaf.grad, 0.0)
+
+
 @per_case
 def test_half_precision_is_summed_in_single(objective, mode):
     logits, X = (torch.tensor(array) for array in problem())

@@ -304,6 +304,22 @@ def test_fault_30_state_is_numpy_and_loads_without_kernels(global_random_seed):
     assert done.stdout.decode().strip() == "False [160, 160] False", done.stderr
 
 
+@pytest.mark.few_epochs
+def test_sparse_samples_are_counted_and_drawn_in_as_dense_ones(global_random_seed):
+    X, _ = blobs(global_random_seed)
+    X = X * (np.random.RandomState(global_random_seed).rand(*X.shape) < 0.8)
+    X[0] *= 1000.0
+    deep = DeepClAM("auto", max_iter=2, n_init=1, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        expected = clone(deep).fit(X)
+        found = clone(deep).fit(csr_array(X))
+    for name, curve in expected.n_clusters_curve_.items():
+        np.testing.assert_allclose(found.n_clusters_curve_[name], curve, rtol=1e-9)
+    np.testing.assert_array_equal(found.labels_, expected.labels_)
+    np.testing.assert_array_equal(found.transform(csr_array(X)), expected.transform(X))
+
+
 def test_refusals(global_random_seed):
     X, _ = blobs(global_random_seed)
     with pytest.raises(ValueError, match="encoder"):
@@ -314,8 +330,6 @@ def test_refusals(global_random_seed):
         DeepClAM(3, device="tpu").fit(X)
     with pytest.raises(ValueError, match="n_clusters.*n_samples=4"):
         DeepClAM(5).fit(X[:4])
-    with pytest.raises(TypeError, match="toarray"):
-        DeepClAM(3).fit(csr_array(X))
     constant = nn.Linear(12, 2)
     nn.init.constant_(constant.weight, np.nan)
     with pytest.raises(ValueError, match="finite codes.*check the module"):

@@ -30,7 +30,6 @@ NO_MODEL = Dash(
 )
 CODES = Dash("another clusterer takes them, of the codes that it learns")
 DEEP = "memories/test_deep.py::"
-DENSE_ONLY = Dash("its encoder needs dense samples")
 NO_OBJECTIVE = Dash("the objective is only defined for the training samples")
 NO_TRANSFORM = Dash("has no transform")
 NO_ENCODER = Dash("its model are the memories; DeepClAM has an encoder")
@@ -44,15 +43,14 @@ NO_WEIGHTS = Dash(
 )
 ROWS = {
     "sparse X in float32 and float64, 64-bit indices, Euclidean": cells(
-        HERE + "test_sparse_samples", PRCut=DENSE_ONLY, DeepClAM=DENSE_ONLY
+        HERE + "test_sparse_samples"
     ),
     "sparse X, cosine": cells(
-        HERE + "test_sparse_samples_by_cosines", PRCut=DENSE_ONLY, DeepClAM=DENSE_ONLY
+        HERE + "test_sparse_samples_by_cosines",
+        DeepClAM=Dash("its codes are compared by Euclidean distances"),
     ),
     "square sparse X as features": cells(
         HERE + "test_a_square_sparse_x_is_features",
-        PRCut=DENSE_ONLY,
-        DeepClAM=DENSE_ONLY,
     ),
     "``sample_weight``": cells(
         CHECK,

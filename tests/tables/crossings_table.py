@@ -104,6 +104,11 @@ DENSE_KERNELS = tuple(
     for container in SPARSE
     for kernel in ("chi2", "additive_chi2")
 )
+DENSE_GRAPHS = tuple(
+    case
+    for form in ("fitted on", "asked about")
+    for case in between(form, SPARSE, "affinity", ("rbf", "cosine"), "for sparse X")
+)
 CROSSED = {
     "SpanningForestClustering": Crossed(
         SpanningForestClustering(),
@@ -185,8 +190,7 @@ CROSSED = {
             "small_components": ("place", "noise"),
             "init": ("random", "spectral"),
         },
-        between("fitted on", SPARSE, "affinity", ("rbf", "cosine"), "for sparse X")
-        + between("asked about", SPARSE, "affinity", ("rbf", "cosine"), "for sparse X"),
+        DENSE_GRAPHS,
         repeats=False,
     ),
     "PRCut": Crossed(
@@ -201,7 +205,8 @@ CROSSED = {
             "init": ("graph_cut", "random"),
             "batch_size": (256, 16),
         },
-        between("init", ("random",), "links", LINKS, "need init='graph_cut'")
+        DENSE_GRAPHS
+        + between("init", ("random",), "links", LINKS, "need init='graph_cut'")
         + between("init", ("random",), "labels", KNOWN, "need init='graph_cut'"),
         repeats=False,
     ),

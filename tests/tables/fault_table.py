@@ -114,7 +114,6 @@ ROWS = {
     ),
     "21 sparse X, indices of 64 bits": cells(
         "faults/test_values.py::test_sparse_rows_give_the_labels_of_dense_ones",
-        PRCut="cuts/test_prcut.py::test_wrong_rows_are_refused",
     ),
     "22 masked array": cells(
         "faults/test_containers.py::test_rows_that_are_no_numbers",
