@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from skdiffclust._validation import canonical_rows, refuse_container
+from skdiffclust._validation import canonical_rows, refuse_indices
 
 _NO_PAIRS = np.empty((0, 2), dtype=np.int64)
 _LABELS = "an array of shape (n_samples,) of integers or strings, -1 where unknown"
@@ -100,9 +100,8 @@ def as_constraints(n_samples, partial_labels=None, must_link=None, cannot_link=N
     """
     if partial_labels is None and must_link is None and cannot_link is None:
         return None
-    refuse_container(partial_labels, name="partial_labels")
-    refuse_container(must_link, name="must_link")
-    refuse_container(cannot_link, name="cannot_link")
+    refuse_indices(must_link, name="must_link")
+    refuse_indices(cannot_link, name="cannot_link")
     labels = np.full(n_samples, -1, dtype=np.int64)
     if partial_labels is not None:
         title = "The 'partial_labels' parameter of fit"
@@ -141,7 +140,7 @@ def constraints_from_matrix(constraints, n_samples):
     """
     if constraints is None:
         return None
-    refuse_container(constraints, name="constraints")
+    refuse_indices(constraints, name="constraints")
     title = "The 'constraints' parameter"
     what = (
         f"{_LABELS}, or an array or sparse matrix of shape ({n_samples}, {n_samples}) "

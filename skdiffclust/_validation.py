@@ -197,8 +197,7 @@ def refuse_container(X, *, name="X"):
             "annotated data of several arrays. Pass one of them, for instance "
             'adata.obsm["X_pca"].'
         )
-    if issparse(X):
-        _refuse_indices(X, name)
+    refuse_indices(X, name=name)
     if isinstance(X, np.ma.MaskedArray):
         raise ValueError(
             f"The {name!r} parameter must be a plain array. Got a masked array "
@@ -206,12 +205,14 @@ def refuse_container(X, *, name="X"):
         )
 
 
-def _refuse_indices(X, name):
-    """Raise ValueError if sparse X has indices outside its shape.
+def refuse_indices(X, *, name="X"):
+    """Raise ValueError if X is sparse and has indices outside its shape.
 
     As `check_format(full_check=True)` of SciPy, which not every format has, and which
     may write into X.
     """
+    if not issparse(X):
+        return
     if X.format == "coo":
         axes = zip(X.coords, X.shape, strict=True)
         is_valid = all(
@@ -230,7 +231,8 @@ def _refuse_indices(X, name):
             and _are_below(X.indices[: starts[-1]], n_columns)
         )
     else:
-        return _refuse_indices(X.tocsr(), name)
+        refuse_indices(X.tocsr(), name=name)
+        return
     if not is_valid:
         raise ValueError(
             f"The {name!r} parameter must have indices inside its shape, {X.shape}, if "

@@ -12,8 +12,9 @@ from skdiffclust._affinity import center, unit_rows
 from skdiffclust._compat import ArgKmin, effective_n_threads
 from skdiffclust._neighbors import ROWS_AT_LEAST, are_others, k_nearest, search_blocks
 
-# Largest number of features for a tree.
+# Largest numbers of features for a tree of SciPy and for one of scikit-learn.
 _TREE_MAX_FEATURES = 10
+_SCIKIT_TREE_FEATURES = 15
 # n_neighbors="auto": of neighbours of equal weight, and bounds of those weighted by
 # rank. Up to this many features, where clusters may be thin, few samples have fewer.
 N_ALIKE = 10
@@ -153,8 +154,11 @@ def _searcher(X, n_rows, k):
     Products are shared out among threads as for all `n_rows` rows at once, because the
     order of ties depends on it. Without them, a row does not depend on the others.
     """
-    search = NearestNeighbors(n_neighbors=k).fit(X)
-    if search._fit_method != "brute":
+    # As by default.
+    is_by_tree = X.shape[1] <= _SCIKIT_TREE_FEATURES and k < len(X) // 2
+    algorithm = "kd_tree" if is_by_tree else "brute"
+    search = NearestNeighbors(n_neighbors=k, algorithm=algorithm).fit(X)
+    if is_by_tree:
         return search.kneighbors, 1
     n_threads = effective_n_threads()
     if n_rows <= 4 * ROWS_AT_LEAST * n_threads:
