@@ -48,6 +48,7 @@ from shared import interval, load, standardised, those_here, versions, warns_of
 from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import SpanningForestClustering
+from skdiffclust.forests._hierarchy import _number, _tree_cuts
 
 # Real tables, which are the same in all rules.
 
@@ -308,8 +309,35 @@ def nothing(options):
         print(f"{kind}: silent on {np.mean(silent):.3f} of {len(silent)}", flush=True)
 
 
+NULL_SHARES = 0.5, 0.2, 0.1, 0.05, 0.02, 0.01
+
+
+def null(options):
+    """Print quantiles of the largest sum of evidence of uniform samples."""
+    print("dimension, samples, quantiles at", [1 - share for share in NULL_SHARES])
+    for d in (1, 2):
+        for n_samples in (50, 200, 1000, 5000):
+            rng = np.random.RandomState(93_000 + n_samples)
+            n_draws = max(options.draws // (10 if n_samples > 1000 else 1), 2)
+            sums = [
+                largest_sum(rng.uniform(size=(n_samples, d))) for _ in range(n_draws)
+            ]
+            quantiles = np.quantile(sums, 1 - np.array(NULL_SHARES))
+            print(d, n_samples, quantiles.round(3).tolist(), flush=True)
+
+
+def largest_sum(X):
+    """Return the largest sum of evidence less costs of the cuts of samples."""
+    model = SpanningForestClustering(2).fit(X)
+    n_cuts = _number.highest_number(len(X)) - 1
+    tree, sizes = model._tree, model._sizes
+    positions, _, _ = _tree_cuts.cut(tree, n_cuts, sizes=sizes)
+    evidence, costs = _number.evidence_of_cuts(tree, positions, sizes)
+    return np.cumsum(evidence - costs).max()
+
+
 STRUCTURES = {
-    "trees": {part.__name__: part for part in (compare, nothing)},
+    "trees": {part.__name__: part for part in (compare, nothing, null)},
 }
 
 

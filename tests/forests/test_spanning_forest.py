@@ -532,7 +532,7 @@ def test_a_cluster_of_one_percent_is_found(global_random_seed):
 
 def test_no_clear_structure_is_a_warning(global_random_seed):
     X = np.random.default_rng(global_random_seed).normal(size=(400, 3))
-    with pytest.warns(ConvergenceWarning, match="no clear structure.*set n_clusters"):
+    with pytest.warns(ConvergenceWarning, match="no cut is clear.*set n_clusters"):
         SpanningForestClustering("auto").fit(X)
 
 
