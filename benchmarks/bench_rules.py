@@ -30,6 +30,7 @@ import argparse
 import json
 import sys
 import warnings
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -48,7 +49,7 @@ from shared import interval, load, standardised, those_here, versions, warns_of
 from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import SpanningForestClustering
-from skdiffclust.forests._hierarchy import _number, _tree_cuts
+from skdiffclust.forests._hierarchy import _core_sizes, _number, _tree_cuts
 
 # Real tables, which are the same in all rules.
 
@@ -309,6 +310,71 @@ def nothing(options):
         print(f"{kind}: silent on {np.mean(silent):.3f} of {len(silent)}", flush=True)
 
 
+# A part of the rule, where its constant is, and what removes it.
+PARTS = {
+    "deviations of a clear gap": (_tree_cuts, "_ABOVE_SIDES", np.inf),
+    "least size of a side": (_tree_cuts, "LEAST_CLUSTER", 0.0),
+    "power of sizes": (_tree_cuts, "SIZE_POWER", 0.0),
+    "least size for evidence": (_number, "LEAST_CLUSTER", 0.0),
+    "cost by chance": (_number, "_CHANCE", 0.0),
+    "cost per cut": (_number, "_PER_CUT", 0.0),
+    "share that holds together": (_number, "_SHARE", 1.0),
+    "radius of a core": (_core_sizes, "_CORE_RADIUS", np.inf),
+    "neighbourhood of a core": (_core_sizes, "_NEAR", 1),
+    "size of a core": (_core_sizes, "_CORE_SIZE", 1),
+}
+
+
+@contextmanager
+def constant(module, name, value):
+    """Set a constant of a module for a while."""
+    old = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, old)
+
+
+def variants():
+    """Yield (name, context) of the rule and of what is left without each part."""
+    yield "as it is", nullcontext
+    for part, (module, name, without) in PARTS.items():
+        value = getattr(module, name)
+        for change, changed in (
+            ("removed", without),
+            ("halved", type(value)(value / 2)),
+            ("doubled", min(2 * value, 0.95) if name == "_SHARE" else 2 * value),
+        ):
+            yield f"{part} {change}", partial(constant, module, name, changed)
+    no_falls = partial(constant, _number, "number_by_falls", lambda falls: 1)
+    yield "falls removed", no_falls
+
+
+def ablation(options):
+    """Print how the means of families change without each part of the rule."""
+    rows = {}
+    for family, name, sample in sets(options.half):
+        X, y = sample(DRAWS[options.half][0])
+        known = y >= 0
+        for variant, changed in variants():
+            with changed():
+                model = SpanningForestClustering("auto").fit(X)
+                labels = model.labels_, model.cut(len(np.unique(y[known])))
+            found = [adjusted_rand_score(y[known], one[known]) for one in labels]
+            rows.setdefault(variant, {}).setdefault(family, []).append(found)
+        print(family, name, file=sys.stderr)
+    means = {
+        variant: np.array([np.mean(values, axis=0) for values in of.values()])
+        for variant, of in rows.items()
+    }
+    print("own, then true number:", *rows["as it is"], "mean")
+    for variant, found in means.items():
+        less = found - means["as it is"] * (variant != "as it is")
+        for column in less.T:
+            print(variant, *column.round(3), column.mean().round(4))
+
+
 NULL_SHARES = 0.5, 0.2, 0.1, 0.05, 0.02, 0.01
 
 
@@ -337,7 +403,7 @@ def largest_sum(X):
 
 
 STRUCTURES = {
-    "trees": {part.__name__: part for part in (compare, nothing, null)},
+    "trees": {part.__name__: part for part in (compare, ablation, nothing, null)},
 }
 
 

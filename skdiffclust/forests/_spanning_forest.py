@@ -894,10 +894,9 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
                 f"{100 * choice.p_value:.0f} of 100 cases"
             )
         elif len(others) and choice.by_falls != choice.n_clusters:
-            said = (
-                f"{' or '.join(map(str, others))} win{'s' * (len(others) == 1)} if a "
-                "cut takes between half and twice the evidence"
-            )
+            *first, last = map(str, others)
+            names = f"{', '.join(first)} or {last} win" if first else f"{last} wins"
+            said = f"{names} if a cut takes between half and twice the evidence"
         if said is not None:
             warn(
                 "SpanningForestClustering(n_clusters='auto') takes "
@@ -909,11 +908,13 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
 
     def _p_value(self, largest_sum, tree, X):
         """Return the p-value of structure, or None where no null applies."""
-        if largest_sum <= 0:
-            return 1.0
         n_distinct = 1 + np.count_nonzero(tree.may_cut)
         is_euclidean = self.metric in ("euclidean", "l2") and not issparse(X)
-        has_null = is_euclidean and self.min_samples is None and tree.n_parts == 1
+        has_null = is_euclidean and self.min_samples is None
+        if tree.n_parts > 1:
+            return None
+        if largest_sum <= 0:
+            return 1.0
         if not has_null or n_distinct <= N_NEIGHBORS:
             return None
         return p_value(largest_sum, n_distinct, intrinsic_dimension(X))
