@@ -546,7 +546,7 @@ def indices(X, y):
     labels = (
         model.labels_,
         model.cut(k),
-        model.cut(number_by_falls(falls)[0]),
+        model.cut(number_by_falls(falls)),
         HDBSCAN(min_cluster_size=15, copy=True).fit_predict(X),
     )
     found = [adjusted_rand_score(y[known], one[known]) for one in labels]

@@ -165,7 +165,7 @@ def agreements(labelings):
     return [adjusted_rand_score(*pair) for pair in combinations(labelings, 2)]
 
 
-def warns_of(model, X, message="no clear|no more structure"):
+def warns_of(model, X, message="no cut is clear|no clear|no more structure"):
     """Return whether a fit warns that there is no clear structure."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -40,15 +40,23 @@ from skdiffclust.forests._hierarchy._core_sizes import (
     core_radii,
     core_sizes,
     group_radii,
-    outlier_scores,
-    outlier_threshold,
 )
 from skdiffclust.forests._hierarchy._linkage import linkage_matrix
+from skdiffclust.forests._hierarchy._null import (
+    N_NEIGHBORS,
+    intrinsic_dimension,
+    p_value,
+)
 from skdiffclust.forests._hierarchy._number import (
+    Choice,
     choose_number,
     evidence_of_cuts,
     falls_of,
     highest_number,
+)
+from skdiffclust.forests._hierarchy._outliers import (
+    outlier_scores,
+    outlier_threshold,
 )
 from skdiffclust.forests._hierarchy._tree_cuts import (
     cut,
@@ -79,6 +87,8 @@ _LEAST_WEIGHT = 1e-100
 _MOST_WEIGHT = 1e100
 # Scores of cuts that every fit has.
 _N_SCORES = 60
+# A number of clusters is in doubt if its p-value is larger.
+_LARGEST_P_VALUE = 0.05
 # Lengths computed at a time, 8 MB of them, and entries of sparse X made dense at most.
 _LENGTHS_AT_ONCE = 2**20
 
@@ -109,8 +119,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     Parameters
     ----------
     n_clusters : int, "auto" or None, default=2
-        Number of clusters. "auto" determines it from the tree; see Notes. None
-        requires a `distance_threshold`.
+        Number of clusters. "auto" determines it from the tree, at least 2, and warns
+        if it is in doubt. None requires a `distance_threshold`.
     distance_threshold : float or None, default=None
         Cut every edge at least as long as this, whatever the rule, as
         `sklearn.cluster.AgglomerativeClustering` does, unless a part were smaller than
@@ -120,47 +130,43 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X is
         then a symmetric matrix of distances, dense, or sparse, where every stored entry
         is an edge, zeros too, and all others are no edge. With "haversine", X has
-        latitudes and longitudes in radians. The fastest algorithms are for Euclidean
-        and cosine distances and for angles on the sphere; with the first two, sparse
-        samples are compared in blocks, never converted to dense as a whole. Manhattan
-        and Chebyshev distances are fast in few dimensions.
+        latitudes and longitudes in radians. Euclidean and cosine distances, also of
+        sparse samples, and angles on the sphere are the fastest, then Manhattan and
+        Chebyshev distances in few dimensions.
     cut_rule : {"size_weighted", "longest"}, default="size_weighted"
         Which edge is cut next. "size_weighted" takes the one with the largest score,
         its length times ``(a * b / (a + b)) ** 0.75``, where a and b are the sizes of
-        the parts into which it divides its tree, and clear gaps first; see Notes.
+        the parts into which it divides its tree, and first edges that are longer by far
+        than those on both sides. Samples far from all others have hardly any size.
         "longest" takes the longest edge: single linkage.
     min_cluster_size : int, default=1
         Smallest number of samples on each side of a cut. If no edge satisfies it, it
-        is halved, with a warning, until one does. Parts that are separated by
-        constraints may be smaller.
+        is halved, with a warning. Parts that constraints separate may be smaller.
     min_samples : int or None, default=None
         If given, distances are first raised to the mutual reachability of HDBSCAN:
         at least the distance of either end to its `min_samples`-th neighbour, itself
-        counted. So it is `min_samples` of :class:`sklearn.cluster.HDBSCAN`, one more
-        than that of the package hdbscan and than M of quitefastmst and genieclust,
-        which do not count the sample. Equal samples stay at distance zero.
+        counted, as in :class:`sklearn.cluster.HDBSCAN`; the packages hdbscan,
+        quitefastmst and genieclust do not count it. Equal samples stay at distance
+        zero.
     n_perturbations : int, default=0
         Number of perturbed trees from which `memberships_` are computed, for example
-        100. With 0 there are no memberships. Must be 0 with constraints or a
-        `distance_threshold`, for which they are not defined.
+        100. Must be 0 with constraints or a `distance_threshold`.
     edge_noise : float, default=0.2
-        Scale of the perturbations: the standard deviation of the logarithm of the
-        random factors that multiply the lengths of the edges. Only used with
-        `n_perturbations`.
+        Standard deviation of the logarithms of the random factors by which
+        perturbations multiply the lengths of the edges.
     consensus : bool, default=False
         Whether `labels_` are the clusters of the largest memberships, instead of the
         cut of the tree without noise. Ignored where `n_perturbations` is 0. If
-        clusters overlap, it usually agrees better with known classes; see Notes.
+        clusters overlap, it usually agrees better with known classes.
     algorithm : {"auto", "prim", "boruvka", "kruskal"}, default="auto"
         Algorithm that computes the tree. All give the same tree; "auto" chooses by
         the metric, the numbers of samples and features, and which kernels are compiled
-        already. "boruvka" searches a k-d tree of points, or compares all pairs where
-        the tree rules out little, in many dimensions; where lengths are not those of
-        points, "auto" takes its place. "kruskal" sorts all pairs of samples, in O(n²)
-        memory, and is meant for tests.
+        already. "boruvka" searches a k-d tree of points, or compares all pairs in many
+        dimensions; "auto" takes its place where there are no points. "kruskal" sorts
+        all pairs, in O(n²) memory, and is meant for tests.
     n_jobs : int or None, default=None
-        Number of threads of the compiled kernels; None uses as many as the settings of
-        joblib and OpenMP allow, -1 all processors. The result does not depend on it.
+        Number of threads of the compiled kernels; None uses as many as joblib and
+        OpenMP allow, -1 all processors. The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
         Determines the noise of the perturbations; nothing else is random.
 
@@ -171,30 +177,35 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     n_clusters_ : int
         Number of clusters found. Equal samples always share a cluster, so it is smaller
         than requested if there are fewer distinct samples.
+    n_clusters_candidates_ : ndarray of shape (n_candidates,), int64, or None
+        With "auto", the numbers of clusters that win if a cut takes between half and
+        twice the evidence, ascending; else None.
+    structure_p_value_ : float or None
+        With "auto", the share of samples without structure that have more evidence of
+        clusters; 1 without evidence. Otherwise, it is only known, and not None, for
+        Euclidean distances of more than 20 distinct dense samples, without
+        `min_samples` and constraints, and with "size_weighted" cuts.
     outlier_scores_ : ndarray of shape (n_samples,), float64
-        Outlier score of each sample among all samples, from 0 to 1, whatever the
-        clusters: with r the geometric mean of the lengths at which single linkage joins
-        it to components of 20 and of 50 samples (a tenth of all, if that is less), and
-        m the median of r, r / (r + m). So groups of outliers have high scores, too.
-        `find_outliers` compares them with a threshold.
+        Outlier score of each sample, from 0 to 1, whatever the clusters: with r the
+        geometric mean of the lengths at which single linkage joins it to components of
+        20 and of 50 samples (at most a tenth of all), and m the median of r, r / (r +
+        m). So groups of outliers have high scores, too; see `find_outliers`.
     memberships_ : ndarray of shape (n_samples, n_clusters), float64
         Fraction of the perturbed trees in which each sample is in each cluster; rows
         sum to one. Only with `n_perturbations`.
     edges_ : ndarray of shape (n_samples - 1, 2), int64
-        Minimum spanning tree, in cut order: the longest edge first. The components of a
-        sparse graph are joined by edges of infinite length.
+        Minimum spanning tree, the longest edge first. The components of a sparse graph
+        are joined by edges of infinite length.
     edge_lengths_ : ndarray of shape (n_samples - 1,), float64
         Lengths of the edges, in the units of the metric.
     forest_edges_ : ndarray of shape (`n_samples - n_clusters_`, 2), int64
         Edges of the forest whose trees are the clusters; with ``consensus=True``, that
         of the cut without noise.
     search_ : {"exact", "moves", "greedy"}
-        How that forest was found. "exact" without constraints. With constraints the
-        heaviest forest is NP-hard to find: the cut of the greedy tree is followed by
-        "moves" of samples and groups to other clusters, as long as the forest becomes
-        shorter and no cluster smaller than allowed. There are no moves ("greedy") if a
-        matrix of all distances would exceed 2 GiB (more than 16384 samples), for a
-        sparse graph, and with a `distance_threshold`, which moves might exceed.
+        How that forest was found: "exact" without constraints. With these, the cut of
+        the greedy tree is followed by "moves" of samples and groups to other clusters,
+        as long as the forest becomes shorter; not ("greedy") for more than 16384
+        samples, a sparse graph, and with a `distance_threshold`.
     children_, distances_, linkage_ : ndarray
         The tree as in :class:`~sklearn.cluster.AgglomerativeClustering` and as scipy's
         linkage matrix (n_samples - 1, 4); always the plain, unconstrained tree.
@@ -204,9 +215,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     n_clusters_curve_ : dict of ndarrays, or None
         Columns "n_clusters", from 2 to `n_clusters` or at least min(61, n_samples), and
         "score", the largest score of an edge at the cut into this number of clusters,
-        or the length with ``cut_rule="longest"``. Infinite where parts that no edge
-        joins, or that constraints separate, are divided; an edge of score zero is never
-        cut. None with a `distance_threshold`.
+        or the length with ``cut_rule="longest"``; infinite where parts are divided that
+        no edge joins or constraints separate. None with a `distance_threshold`.
     n_leaves_ : int
         Number of samples.
     n_features_in_ : int
@@ -216,69 +226,16 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
 
     Notes
     -----
-    **Size-weighted cuts.** The size of a part is the sum of the sizes of its samples,
-    and a sample far from all others has hardly any: with r the length at which single
-    linkage joins it to a component of five samples, and m the median of those lengths,
-    or their geometric mean in its neighbourhood of twenty samples where that is larger,
-    its size is min(1, (20 m / r)²). So a few far outliers never form clusters, however
-    far away they are, while a cluster of five samples beside one of thousands can. A
-    power of 0 in place of 0.75 would be single linkage; with squared lengths and 1 it
-    would be Ward's cost with the gap between two parts in place of the distance of
-    their centres.
-
-    Where an edge is longer by far than those on both sides of it, sizes do not matter.
-    If it leads to a cluster of at least five samples and at most a tenth of its part,
-    it is cut in place of the edge with the largest score of the part, provided that it
-    is longer by 1.5 standard deviations of the logarithms of the lengths than their
-    mean on either side, and by two than that edge, each time by a factor of 1.25 at
-    least, and that the cluster is not sparser than the other side by three standard
-    deviations and a factor of 3. If an edge has the largest score of its part, at least
-    five samples on either side, and is longer than either side by 2.5 standard
-    deviations and a factor of 1.25, the part is divided before others, as soon as it
-    was made; a side of fewer than 20 samples may not be that much sparser, either. So a
-    small cluster beside a large one is found, and gaps between dense clusters come
-    before edges inside a sparse one.
     Cuts are nested in the number of clusters, their scores never increase, and the unit
     of the lengths does not matter. `sample_weight` multiplies sizes: a weight of 2 is a
-    sample repeated.
+    sample repeated. Of equal lengths, the edge is taken that first joins samples in
+    dense regions, so that labels do not depend on the order of the samples; with more
+    than 5000 distinct samples, large sparse X and given distances they may.
 
-    **Number of clusters.** A cut between clusters is longer than what holds either
-    side together. So the evidence of a cut is log(l / r), within -1 and 1, where l is
-    the length of the edge and r the larger of two lengths, one for each side: that at
-    which a component of single linkage has four fifths of the side. A few samples are
-    often apart by chance, so that 5 / s is subtracted, where s is the size of the
-    smaller side (below 5, the evidence is at most 0). With S_k the score of the cut
-    into k clusters, "auto" is the k, from 2 to min(200, max(5, n_samples / 10)), with
-    the largest sum of (evidence - 0.13) over the cuts into 2 to k clusters, plus
-    0.4 log(S_k / S_(k+1)). The cuts after this number are added as long as they raise
-    the sum and their smaller side has at most a tenth of both; 3 / s is subtracted for
-    these. In data without clusters the first sum rarely exceeds 0.3; if it does not,
-    the number is that of another rule: the last k with S_k > 2 S_(k+1), or else the k
-    with the largest log(S_k / S_(k+1)) / log(1 + sqrt(2 / k)). A `ConvergenceWarning`
-    is issued if this quotient is not above 1.25, either, and where the two rules
-    differ; it has both numbers then. With ``cut_rule="longest"`` it is the k with the
-    largest ratio of lengths.
-
-    **Memberships.** Each of `n_perturbations` draws multiplies the lengths of the tree
-    and of 15 nearest neighbours by ``exp(edge_noise * z)`` with z standard normal,
-    grows the tree anew and cuts it into as many clusters by the same rule. Its clusters
-    are matched one to one with those of `labels_`, such that most samples agree. With
-    ``consensus=True``, samples are assigned to the cluster of their largest membership
-    and clusters are matched again, until no sample changes. A cluster that the draws
-    do not agree on may become empty; `n_clusters_` is then smaller. Memberships
-    measure how much labels depend on noise of this scale, not how probable a class is
-    if clusters overlap.
-
-    With many equal lengths, as on a grid of integers, there are many minimum spanning
-    trees. The one of the total order (length, first sample, second sample) is taken,
-    where samples with the smallest mean distance to their ten nearest come first. So
-    labels do not depend on the order of the samples. With more than 5000 distinct
-    samples, large sparse X, given distances and few ties, samples come in their own
-    order. Of edges that `min_samples` raises to the same length, the one that was the
-    shortest comes first. A fit takes at most O(n² d) time, close to O(n log n) if the
-    intrinsic dimension is low, and O(n d) memory, with `min_samples`
-    O(n (d + min_samples)). The training samples are kept in the fitted estimator,
-    because `predict` needs them.
+    A fit takes at most O(n² d) time, close to O(n log n) if the intrinsic dimension is
+    low, and O(n d) memory, with `min_samples` O(n (d + min_samples)). The training
+    samples are kept, because `predict` needs them. The rules of cuts and of "auto", and
+    what each part of them is worth, are in :doc:`/user_guide/how_auto_decides`.
 
     References
     ----------
@@ -407,8 +364,10 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than requested, the minimum size is relaxed, or
-            ``n_clusters="auto"`` sees no clear structure.
+            If fewer clusters are found than requested, or the minimum size is relaxed.
+            With "auto", if `structure_p_value_` exceeds 0.05, or there are several
+            `n_clusters_candidates_` and the largest falls of the scores show a number
+            other than `n_clusters_`.
         """
         is_given = self.metric == "precomputed"
         X, is_clean = self._check_samples(X)
@@ -454,8 +413,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             _refuse_negative(tree.lengths, "cut_rule", "'longest'")
             sizes = core_sizes(core_radii(linkage, weights), linkage, weights)
         tree = _hold_samples(tree, weights)
-        is_cut, scores, min_size = self._cut(
-            tree, self.n_clusters, self.distance_threshold, sizes, weights
+        is_cut, scores, min_size, choice = self._cut(
+            tree, self.n_clusters, self.distance_threshold, sizes, weights, X
         )
         forest = _Forest.of_cut(tree, is_cut)
         can_move = is_small_dense(lengths.n_samples) and lengths.between is not None
@@ -475,6 +434,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         self.search_ = forest.search
         self.cut_distance_ = tree.lengths[is_cut].min(initial=np.inf)
         self.labels_, self.n_clusters_ = _labels(forest, weights)
+        self.n_clusters_candidates_ = choice and choice.candidates
+        self.structure_p_value_ = choice and choice.p_value
         drop_stale(self, ["memberships_", "outlier_scores_", "n_clusters_curve_"])
         if self.n_perturbations:
             graph = *perturbed_edges(lengths, inner), lengths.n_samples
@@ -642,7 +603,12 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         tree = self._tree
         _check_request(tree, n_clusters, distance_threshold)
         is_cut, *_ = self._cut(
-            tree, n_clusters, distance_threshold, self._sizes, self._weights
+            tree,
+            n_clusters,
+            distance_threshold,
+            self._sizes,
+            self._weights,
+            self._fit_X,
         )
         labels = _labels(_Forest.of_cut(tree, is_cut), self._weights)[0]
         is_noise = np.zeros(len(labels), dtype=bool)
@@ -864,8 +830,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             nearest, distances = nearest_sample(X, everything[zero], metric=self.metric)
         return zero, kept[nearest], distances
 
-    def _cut(self, tree, n_clusters, distance_threshold, sizes, weights):
-        """Return which edges of the tree are cut, the scores, and the minimum size.
+    def _cut(self, tree, n_clusters, distance_threshold, sizes, weights, X):
+        """Return what is cut of the tree, the scores, the minimum size and the Choice.
 
         Warns if the request cannot be satisfied.
         """
@@ -876,14 +842,16 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
                 weights=weights,
                 min_size=self.min_cluster_size,
             )
-            return is_cut, None, self.min_cluster_size
+            return is_cut, None, self.min_cluster_size, None
         wanted = self.min_cluster_size
         how = {"sizes": sizes, "weights": weights, "min_size": wanted}
+        choice = None
         if n_clusters == "auto":
             n_samples = len(tree.edges) + 1 if weights is None else int(weights.sum())
             n_curve = max(1, highest_number(n_samples), tree.n_parts - 1)
             positions, scores, kept = cut(tree, n_curve, smallest=wanted, **how)
-            n_clusters = self._choose(positions, scores, tree, sizes, n_samples)
+            choice = self._choose(positions, scores, tree, sizes, n_samples, X)
+            n_clusters = choice.n_clusters
         else:
             positions, scores, kept = cut(tree, n_clusters - 1, smallest=wanted, **how)
         n_cuts = n_clusters - 1
@@ -906,31 +874,53 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
                 "fewer clusters, or set min_cluster_size.",
                 ConvergenceWarning,
             )
-        return is_cut, scores, kept
+        return is_cut, scores, kept, choice
 
-    def _choose(self, positions, scores, tree, sizes, n_samples):
-        """Return the number of clusters that successive cuts show."""
+    def _choose(self, positions, scores, tree, sizes, n_samples, X):
+        """Return the Choice of the number of clusters that successive cuts show.
+
+        Warns if it is in doubt.
+        """
         if sizes is None:
             first = max(2, tree.n_parts)
             falls = falls_of(scores[first - 2 : highest_number(n_samples)])[:-1]
-            return first + int(np.argmax(falls)) if len(falls) else tree.n_parts
-        evidence = evidence_of_cuts(tree, positions, sizes)
-        choice = choose_number(scores, *evidence, tree.n_parts, n_samples)
-        if choice.is_clear and choice.other in (None, choice.n_clusters):
-            return choice.n_clusters
-        said = "sees no clear structure"
-        if choice.is_clear:
+            most = first + int(np.argmax(falls)) if len(falls) else tree.n_parts
+            return Choice(most, np.array([most]), None, most)
+        evidence, costs = evidence_of_cuts(tree, positions, sizes)
+        choice = choose_number(scores, evidence, costs, tree.n_parts, n_samples)
+        choice = choice._replace(p_value=self._p_value(choice.largest_sum, tree, X))
+        others = choice.candidates[choice.candidates != choice.n_clusters]
+        said = None
+        if choice.p_value is not None and choice.p_value > _LARGEST_P_VALUE:
             said = (
-                "is in doubt: the largest falls of the scores show "
-                f"{choice.other} clusters"
+                "no cut is clear: structureless samples look like this in "
+                f"{100 * choice.p_value:.0f} of 100 cases"
             )
-        warn(
-            f"SpanningForestClustering(n_clusters='auto') {said}. It takes "
-            f"{choice.n_clusters} clusters. Inspect n_clusters_curve_, or set "
-            "n_clusters.",
-            ConvergenceWarning,
-        )
-        return choice.n_clusters
+        elif len(others) and choice.by_falls != choice.n_clusters:
+            *first, last = map(str, others)
+            names = f"{', '.join(first)} or {last} win" if first else f"{last} wins"
+            said = f"{names} if a cut takes between half and twice the evidence"
+        if said is not None:
+            warn(
+                "SpanningForestClustering(n_clusters='auto') takes "
+                f"{choice.n_clusters} clusters, but {said}; see "
+                "n_clusters_candidates_, or set n_clusters.",
+                ConvergenceWarning,
+            )
+        return choice
+
+    def _p_value(self, largest_sum, tree, X):
+        """Return the p-value of structure, or None where no null applies."""
+        n_distinct = 1 + np.count_nonzero(tree.may_cut)
+        is_euclidean = self.metric in ("euclidean", "l2") and not issparse(X)
+        has_null = is_euclidean and self.min_samples is None
+        if tree.n_parts > 1:
+            return None
+        if largest_sum <= 0:
+            return 1.0
+        if not has_null or n_distinct <= N_NEIGHBORS:
+            return None
+        return p_value(largest_sum, n_distinct, intrinsic_dimension(X))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -532,20 +532,20 @@ def test_a_cluster_of_one_percent_is_found(global_random_seed):
 
 def test_no_clear_structure_is_a_warning(global_random_seed):
     X = np.random.default_rng(global_random_seed).normal(size=(400, 3))
-    with pytest.warns(ConvergenceWarning, match="no clear structure.*set n_clusters"):
+    with pytest.warns(ConvergenceWarning, match="no cut is clear.*set n_clusters"):
         SpanningForestClustering("auto").fit(X)
 
 
 def test_near_blobs_on_a_grid_are_found_without_a_warning(global_random_seed):
     places = np.stack(np.meshgrid(range(5), range(5)), axis=-1).reshape(25, 2)
-    X, y = make_blobs(1500, centers=4.8 * places, random_state=global_random_seed)
+    X, y = make_blobs(1500, centers=5.5 * places, random_state=global_random_seed)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = SpanningForestClustering("auto").fit(X)
     scores = model.n_clusters_curve_["score"]
-    assert scores[23] < 2.5 * scores[24]
+    assert scores[23] < 2.8 * scores[24]
     assert model.n_clusters_ == 25
-    assert adjusted_rand_score(y, model.labels_) > 0.8
+    assert adjusted_rand_score(y, model.labels_) > 0.9
 
 
 def test_negative_distances_need_the_longest_rule():

@@ -3,10 +3,10 @@
 A cut between clusters is longer than what holds either side together. The length at
 which most of a side is one component of single linkage says what that is, and depends
 neither on its size nor on its outliers. So every cut has evidence, the logarithm of
-the ratio, and the number of clusters is where the sum of the evidence is largest: where
-scores of many cuts are nearly equal, as of clusters alike, or fall evenly, as of an
-embedding, no single fall tells. Scores of small clusters are small, however far away
-these are, so that only the evidence counts for those cut after the large ones.
+the ratio, and a cost, since a few samples are often apart by chance. The number of
+clusters is where the sum of evidence less costs is largest: where scores of many cuts
+are nearly equal, as of clusters alike, or fall evenly, as of an embedding, no single
+fall tells. Where no sum is positive, as of most tables, the falls have to.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ import numpy as np
 
 from skdiffclust.forests._hierarchy._core_sizes import weighted_quantile
 from skdiffclust.forests._hierarchy._linkage import linkage_matrix
-from skdiffclust.forests._hierarchy._tree_cuts import LEAST_CLUSTER, SMALL_PART
+from skdiffclust.forests._hierarchy._tree_cuts import LEAST_CLUSTER
 from skdiffclust.forests._trees._compilation_threshold import compiled_above_small
 from skdiffclust.forests._trees._tree import components
 
@@ -23,37 +23,31 @@ from skdiffclust.forests._trees._tree import components
 MAX_AUTO_CLUSTERS = 200
 # A side holds together where this share of it is one component.
 _SHARE = 0.8
-# Evidence that a cut between large sides has to have, and what counts of it at most.
-_LEAST_EVIDENCE = 0.13
-_MOST_EVIDENCE = 1.0
-# Evidence that the smaller side of m samples has by chance, times m, among all cuts and
-# among those of small sides after the others.
+# Lengths within a side count as at least this times that of the cut.
+_LEAST_WITHIN = np.finfo(np.float64).eps
+# What a cut whose smaller side has the size s costs is _CHANCE / s + _PER_CUT.
 _CHANCE = 5.0
-_CHANCE_OF_SMALL = 3.0
-# How much the logarithm of the fall of the scores counts beside the sum.
-_WEIGHT_OF_FALL = 0.4
-# Without structure, sums and falls beside usual ones rarely exceed these.
-_CLEAR = 0.3
-_CLEAR_FALL = 1.25
+_PER_CUT = 0.05
 
 
 class Choice(NamedTuple):
-    """A number of clusters, whether it is clear, and that of another rule, or None."""
+    """A number of clusters, and what `choose_number` says about it."""
 
     n_clusters: int
-    is_clear: bool
-    other: int | None
+    candidates: np.ndarray
+    largest_sum: float | None
+    by_falls: int
+    p_value: float | None = None
 
 
 def evidence_of_cuts(tree, positions, sizes):
     """Return the evidence (m,) that successive cuts of a tree separate clusters.
 
-    And, as a second array (m,), that of cuts of small sides. Evidence is log(l / r),
-    between -1 and 1, less 5 / s. Here l is the length of the edge, and r the larger of
-    two, one for each side: the length at which a component of single linkage has four
-    fifths of the side. The size of the smaller side is s: a few samples are often apart
-    by chance. If s is below 5, it is log(l / r), at most 0. The second array has 3 / s
-    in place of 5 / s, and -inf if s is below 5 or above a tenth of both sides.
+    And, as a second array (m,), what each of them costs. Evidence is log(l / r), where
+    l is the length of the edge, and r the larger of two, one for each side: the length
+    at which a component of single linkage has four fifths of the side. The cost is
+    5 / s + 0.05, where s is the size of the smaller side: a few samples are often apart
+    by chance. If s is below 5, evidence is at most 0 and the cost 0.05.
     ``positions`` (m,) are those of the edges in the CutTree, ``sizes`` (n,) of
     `core_sizes`. In data without clusters edges are cut that lie in their middle, where
     the evidence is negative. A pass over the part for every cut.
@@ -67,27 +61,27 @@ def evidence_of_cuts(tree, positions, sizes):
     by_part = places[np.lexsort((places, finest))]
     parts = np.split(by_part, np.cumsum(np.bincount(finest))[:-1])
     part_of = np.arange(len(parts))
-    evidence = np.empty(len(positions))
-    of_small = np.full(len(positions), -np.inf)
+    within = np.empty(len(positions))
+    smaller = np.empty(len(positions))
     # The last cut first: then its two sides are parts that are joined again.
     for i in range(len(positions) - 1, -1, -1):
         one, other = part_of[cuts[i]]
         sides = parts[one], parts[other]
-        within = max(_length_of_most(side, heights, in_order[side]) for side in sides)
-        # Of forced cuts, whose lengths are infinite, it is not defined.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.log(tree.lengths[positions[i]]) - np.log(within)
-        ratio = np.clip(ratio, -_MOST_EVIDENCE, _MOST_EVIDENCE)
-        smaller, larger = sorted(in_order[side].sum() for side in sides)
-        if smaller < LEAST_CLUSTER:
-            evidence[i] = min(ratio, 0.0)
-        else:
-            evidence[i] = ratio - _CHANCE / smaller
-            if smaller <= SMALL_PART * (smaller + larger):
-                of_small[i] = ratio - _CHANCE_OF_SMALL / smaller
+        within[i] = max(
+            _length_of_most(side, heights, in_order[side]) for side in sides
+        )
+        smaller[i] = min(in_order[side].sum() for side in sides)
         parts[one] = np.sort(np.concatenate(sides), kind="stable")
         part_of[part_of == other] = one
-    return evidence, of_small
+    lengths = tree.lengths[positions]
+    # Forced cuts, whose lengths are infinite, count for nothing; of equal samples,
+    # lengths within are zero.
+    with np.errstate(invalid="ignore", divide="ignore"):
+        evidence = np.log(lengths / np.maximum(within, _LEAST_WITHIN * lengths))
+    is_few = smaller < LEAST_CLUSTER
+    evidence[is_few] = np.minimum(evidence[is_few], 0.0)
+    chance = np.where(is_few, 0.0, _CHANCE / np.maximum(smaller, LEAST_CLUSTER))
+    return evidence, chance + _PER_CUT
 
 
 @compiled_above_small
@@ -127,35 +121,49 @@ def _length_of_most(places, heights, sizes):
     return weighted_quantile(joined, sizes, _SHARE)
 
 
-def choose_number(scores, evidence, of_small, n_parts, n_samples):
+def choose_number(scores, evidence, costs, n_parts, n_samples):
     """Return the Choice of the number of clusters after successive cuts.
 
-    ``scores[i]``, ``evidence[i]`` and ``of_small[i]`` are those of the cut into i + 2
-    clusters; the first `n_parts` - 1 were forced and count for nothing. With e the
-    evidence and S the scores, it is the k with the largest sum of e - 0.13 over the
-    cuts into 2 to k clusters, plus 0.4 log(S_k / S_(k+1)). The cuts of small sides that
-    follow are added as long as they raise the sum. Over data without clusters the first
-    sum rarely exceeds 0.3; if it does not, the number is `n_parts`, or with one part
-    that of `number_by_falls`, which is the other one elsewhere.
+    ``scores[i]``, ``evidence[i]`` and ``costs[i]`` are those of the cut into i + 2
+    clusters; the first `n_parts` - 1 were forced and count for nothing. It is the k
+    with the largest sum of evidence less costs over the cuts into 2 to k clusters.
+    Where no sum is positive, it is `n_parts`, or with one part that of
+    `number_by_falls`. Candidates are all numbers that this gives for some multiple of
+    the costs between a half and two.
     """
     first = max(2, n_parts + 1)
     n_candidates = max(highest_number(n_samples) - first + 1, 0)
     falls = falls_of(scores[first - 2 :])[:n_candidates]
     if not len(falls):
-        return Choice(max(n_parts, min(2, len(scores) + 1)), n_parts > 1, None)
-    other = None
-    is_clear = True
-    if n_parts == 1:
-        other, fall = number_by_falls(falls)
-        is_clear = fall > _CLEAR_FALL
-    last = first - 2 + len(falls)
-    total = np.cumsum(evidence[first - 2 : last] - _LEAST_EVIDENCE)
-    total += _WEIGHT_OF_FALL * falls
-    best = first + int(np.argmax(total))
-    if total.max() > _CLEAR:
-        more = np.cumsum(of_small[best - 1 : last] - _LEAST_EVIDENCE)
-        return Choice(best + int(np.argmax(np.append(0.0, more))), True, other)
-    return Choice(other or n_parts, is_clear, None)
+        n_clusters = max(n_parts, min(2, len(scores) + 1))
+        return Choice(n_clusters, np.array([n_clusters]), 0.0, n_clusters)
+    by_falls = number_by_falls(falls) if n_parts == 1 else n_parts
+    cuts = slice(first - 2, first - 2 + len(falls))
+    # The first number stands for no cut.
+    numbers = np.append(by_falls, np.arange(first, first + len(falls)))
+    gains = np.append(0.0, np.cumsum(evidence[cuts]))
+    costs = np.append(0.0, np.cumsum(costs[cuts]))
+    best = np.argmax(gains - costs)
+    candidates = numbers[[best, *_winners(gains, costs)]]
+    largest = float(gains[best] - costs[best])
+    return Choice(int(numbers[best]), np.unique(candidates), largest, by_falls)
+
+
+def _winners(gains, costs):
+    """Return the places where gains - a * costs (m,) is largest, for a from .5 to 2.
+
+    Costs increase. The larger a, the earlier the place: the next one is where a line of
+    the upper hull of gains over costs leads to.
+    """
+    place = int(np.argmax(gains - costs / 2))
+    winners = [place]
+    while place:
+        slopes = (gains[place] - gains[:place]) / (costs[place] - costs[:place])
+        place = int(np.argmin(slopes))
+        if slopes[place] > 2:
+            break
+        winners.append(place)
+    return winners
 
 
 def highest_number(n_samples):
@@ -174,9 +182,8 @@ def number_by_falls(falls):
 
     The last k after which the score falls to less than half, or else the k with the
     largest fall beside log(1 + sqrt(2 / k)): the more clusters, the closer scores lie
-    together without any structure. Returns the fall beside this, too.
+    together without any structure.
     """
     usual = np.log1p(np.sqrt(2 / np.arange(2, 2 + len(falls))))
     above = np.flatnonzero(falls > np.log(2))
-    place = int(above[-1]) if len(above) else int(np.argmax(falls / usual))
-    return 2 + place, falls[place] / usual[place]
+    return 2 + int(above[-1] if len(above) else np.argmax(falls / usual))

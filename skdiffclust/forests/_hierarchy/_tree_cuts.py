@@ -16,10 +16,8 @@ parts in place of the distance of their centres.
 
 Sizes outweigh any gap where a small cluster lies beside a large one, which would be cut
 in two instead, and a cluster much sparser than others would be cut before gaps between
-these. So two kinds of edges come sooner: within its tree, the one that leads to a small
-cluster and is longer by far than those on both sides of it and than the best,
-`_small_clusters`; and of the best edges of several trees, one that is longer by far
-than those on both sides of it, `_is_clear`. Neither changes scores.
+these. So clear gaps come first: edges that are longer by far than those on both sides.
+Scores do not change, and an edge remains clear or not as long as its tree is not cut.
 """
 
 import heapq
@@ -32,24 +30,12 @@ from skdiffclust.forests._trees._compilation_threshold import compiled_above_sma
 
 # Chosen on public data sets; from 0.5 to 1 results differ little.
 SIZE_POWER = 0.75
-# A cluster has at least this size, that of a core; it is small if it has at most this
-# part of its tree.
+# A side of a clear gap has at least this size.
 LEAST_CLUSTER = 5.0
-SMALL_PART = 0.1
-# At least as many samples that lie apart are no group of outliers.
-_LEAST_CLEAR = 20.0
 # Standard deviations by which the logarithm of the length of a clear gap exceeds the
-# mean of those on either side; the same for an edge to a small cluster, which also
-# exceeds the best edge; and by which the mean of the small cluster may exceed that of
-# the other side, as it does for a group of outliers. Where log lengths differ little,
-# as in many dimensions, excesses are at least the logarithm of the first factor, and
-# the small cluster may be sparser by the second.
+# mean of those on either side. Lengths that differ by rounding are equal.
 _ABOVE_SIDES = 2.5
-_ABOVE_SIDES_OF_SMALL = 1.5
-_ABOVE_BEST = 2.0
-_SPARSER = 3.0
-_LEAST_FACTOR = 1.25
-_SPARSER_FACTOR = 3.0
+_ROUNDING = 1e-6
 # Edges that are scored at once.
 _AT_ONCE = 2**13
 
@@ -117,7 +103,7 @@ def cut(tree, n_cuts, *, sizes=None, weights=None, min_size=1, smallest=1):
     largest = []
     done = set()
     exhausted = []
-    pending = [_Part(*of_edges, counts, *sums, np.inf)]
+    pending = [_Part(*of_edges, counts, *sums)]
     positions = []
     scores = []
     while len(positions) < n_cuts:
@@ -154,8 +140,8 @@ class _Part(NamedTuple):
     the logarithms of the lengths, and `counted` (m,) says which of these count: not
     those of zero and infinite lengths, of edges to samples without weight, and of the
     edge that leads out of the part, which are zero. Counts, sizes and weights (m,) are
-    those of all samples below each, itself included, and `rank` is that of the cut
-    which made the part. When a part is divided, its arrays become those of the two.
+    those of all samples below each, itself included. When a part is divided, its arrays
+    become those of the two.
     """
 
     edges: np.ndarray
@@ -165,16 +151,16 @@ class _Part(NamedTuple):
     counts: np.ndarray
     sizes: np.ndarray
     weights: np.ndarray
-    rank: float
 
 
 class _BestCut(NamedTuple):
-    """The next cut of a part; the one with the largest rank sorts first.
+    """The next cut of a part; of all parts, forced cuts and clear gaps sort first.
 
     `score` is the largest of the part.
     """
 
-    negative_rank: float
+    rank: int
+    negative_score: float
     edge: int
     score: float
     place: int
@@ -192,15 +178,20 @@ def _best_cut(part, min_size, power):
     score = scores.max()
     if score == -np.inf:
         return None
-    place = _longest(np.flatnonzero(scores == score), part)
-    rank = score
-    if power and 0 < score < np.inf:
-        small = _small_clusters(part, place, min_size)
-        if len(small):
-            place = _longest(small, part)
-        if part.rank < np.inf and (len(small) or _is_clear(part, place)):
-            rank = part.rank
-    return _BestCut(-rank, int(part.edges[place]), float(score), int(place), part)
+    best, rank = scores, 2
+    if score == np.inf:
+        rank = 0
+    elif power and score > 0:
+        clear = _clear_gaps(part)
+        if (scores[clear] > 0).any():
+            best, rank = np.full(len(scores), -np.inf), 1
+            best[clear] = scores[clear]
+    places = np.flatnonzero(best == best.max())
+    # Of equal scores the first one in cut order.
+    place = places[np.argmin(part.edges[places])]
+    return _BestCut(
+        rank, -float(best[place]), int(part.edges[place]), float(score), place, part
+    )
 
 
 def _scores(block, part, min_size, power):
@@ -227,83 +218,29 @@ def _sums_below(values, counts):
     return sums[np.arange(len(counts)) + counts] - sums[:-1]
 
 
-def _longest(places, part):
-    """Return that of the places at which the edge is the first in cut order."""
-    return places[np.argmin(part.edges[places])]
+def _clear_gaps(part):
+    """Return the places of edges that are longer by far than those on both sides.
 
-
-def _small_clusters(part, place, min_size):
-    """Return the places of edges that lead to small clusters and are longer by far.
-
-    The edge at `place` has the largest score. Edges of length zero, which are those
-    between repeated samples, are left out of all means.
+    By 2.5 standard deviations of the logarithms of the lengths of either side, which
+    has at least the size 5. Edges of length zero, which are those between repeated
+    samples, are left out of all means.
     """
-    most = SMALL_PART * part.sizes[0]
-    if most < LEAST_CLUSTER:
-        return np.empty(0, dtype=np.int64)
-    logs = part.logs
-    counted = part.counted
-    start = np.flatnonzero((logs > logs[place]) & counted)
-    smaller = np.minimum(*_sides(part.sizes, start))
-    start = start[(smaller >= LEAST_CLUSTER) & (smaller <= most)]
-    start = start[logs[start] - logs[place] > np.log(_LEAST_FACTOR)]
-    may_cut = part.lengths[start] > -np.inf
-    if min_size > 1:
-        may_cut &= np.minimum(*_sides(part.weights, start)) >= min_size
-    start = start[may_cut]
-    if not len(start):
-        return start
-    spread = logs[counted].std()
-    start = start[logs[start] - logs[place] >= _ABOVE_BEST * spread]
-    if not len(start):
-        return start
-    one, other = _sides(part.sizes, start)
+    mean = part.logs.sum() / max(np.count_nonzero(part.counted), 1)
+    logs = np.where(part.counted, part.logs - mean, 0.0)
+    # Clear gaps are longer than the mean, which lies between those of the sides.
+    smaller = np.minimum(*_sides(part.sizes, slice(None)))
+    start = np.flatnonzero((logs > 0) & (smaller >= LEAST_CLUSTER))
     stop = start + part.counts[start]
-    totals = np.cumsum(logs)
-    missing = np.flatnonzero(~counted)
-    n_below = stop - start - 1
-    n_below -= np.searchsorted(missing, stop) - np.searchsorted(missing, start)
-    n_above = len(logs) - len(missing) - n_below - 1
-    below = totals[stop - 1] - totals[start]
-    above = totals[-1] - below - logs[start]
-    has_both = (n_below > 0) & (n_above > 0)
-    below = below / np.maximum(n_below, 1)
-    above = above / np.maximum(n_above, 1)
-    own = logs[start] - np.maximum(below, above)
-    sparser = np.where(one <= other, 1.0, -1.0) * (below - above)
-    is_clear = own >= max(_ABOVE_SIDES_OF_SMALL * spread, np.log(_LEAST_FACTOR))
-    is_dense = sparser <= max(_SPARSER * spread, np.log(_SPARSER_FACTOR))
-    return start[has_both & is_clear & is_dense]
-
-
-def _is_clear(part, place):
-    """Whether the edge at `place` is longer by far than those on both sides of it.
-
-    Fewer than `_LEAST_CLEAR` samples may be a group of outliers, so they must not be
-    much sparser than the others.
-    """
-    smaller = min(_sides(part.sizes, place))
-    if smaller < LEAST_CLUSTER:
-        return False
-    logs = part.logs
-    stop = place + part.counts[place]
-    counted = part.counted
-    sides = [
-        logs[place + 1 : stop][counted[place + 1 : stop]],
-        np.append(logs[:place][counted[:place]], logs[stop:][counted[stop:]]),
-    ]
-    # Of two sides with equally many edges, the sparser one counts as the smaller.
-    sides.sort(key=lambda side: (len(side), -side.sum()))
-    if not len(sides[0]):
-        return False
-    means = np.array([side.mean() for side in sides])
-    spreads = np.array([side.std() for side in sides])
-    if smaller < _LEAST_CLEAR:
-        spreads[:] = spreads.max()
-        if means[0] - means[1] > max(_SPARSER * spreads[0], np.log(_SPARSER_FACTOR)):
-            return False
-    least = np.maximum(_ABOVE_SIDES * spreads, np.log(_LEAST_FACTOR))
-    return (logs[place] - means >= least).all()
+    sums = []
+    for values in (part.counted, logs, logs**2):
+        total = np.append(0.0, np.cumsum(values))
+        below = total[stop] - total[start + 1]
+        sums.append(np.array([below, total[-1] - below - values[start]]))
+    # No gap leads to a side without any length.
+    means, squares = np.array(sums[1:]) / np.where(sums[0], sums[0], np.nan)
+    spreads = np.sqrt(np.maximum(squares - means**2, 0.0))
+    is_clear = logs[start] - means > np.maximum(_ABOVE_SIDES * spreads, _ROUNDING)
+    return start[is_clear.all(axis=0)]
 
 
 def _sides(below, places):
@@ -315,7 +252,6 @@ def _divide(division):
     """Return the two parts into which a cut divides its own."""
     part = division.part
     place = division.place
-    rank = -division.negative_rank
     size = part.counts[place]
     ancestors = np.flatnonzero(np.arange(place) + part.counts[:place] > place)
     for values in (part.counts, part.sizes, part.weights):
@@ -323,13 +259,13 @@ def _divide(division):
     part.lengths[place] = -np.inf
     part.logs[place] = 0.0
     part.counted[place] = False
-    for values in part[:-1]:
+    for values in part:
         below = values[place : place + size].copy()
         values[place:-size] = values[place + size :]
         values[-size:] = below
     return (
-        _Part(*(values[:-size] for values in part[:-1]), rank),
-        _Part(*(values[-size:] for values in part[:-1]), rank),
+        _Part(*(values[:-size] for values in part)),
+        _Part(*(values[-size:] for values in part)),
     )
 
 

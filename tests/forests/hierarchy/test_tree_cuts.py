@@ -11,11 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 from skdiffclust import SpanningForestClustering
 from skdiffclust.forests import minimum_spanning_tree
 from skdiffclust.forests._hierarchy import _tree_cuts
-from skdiffclust.forests._hierarchy._core_sizes import (
-    core_radii,
-    core_sizes,
-    outlier_scores,
-)
+from skdiffclust.forests._hierarchy._core_sizes import core_radii, core_sizes
 from skdiffclust.forests._hierarchy._linkage import linkage_matrix
 from skdiffclust.forests._hierarchy._number import (
     choose_number,
@@ -23,6 +19,7 @@ from skdiffclust.forests._hierarchy._number import (
     falls_of,
     number_by_falls,
 )
+from skdiffclust.forests._hierarchy._outliers import outlier_scores
 from skdiffclust.forests._hierarchy._tree_cuts import SIZE_POWER, cut, mask
 from skdiffclust.forests._trees import _compilation_threshold
 from skdiffclust.forests._trees._tree import CutTree, components, cut_order
@@ -45,87 +42,53 @@ def sizes_of(tree, weights=None):
     return core_sizes(core_radii(linkage, weights), linkage, weights)
 
 
-def naive_part(tree, sizes, cuts, part, least_clear):
-    """Return the largest score of a part of a forest, the edge to cut, and if clear."""
+def naive_part(tree, sizes, cuts, part):
+    """Return the largest score of a part of a forest, the edge to cut, and its rank."""
     n = len(tree.edges) + 1
     inner = np.setdiff1d(np.arange(n - 1), cuts)
     inner = inner[np.isin(tree.edges[inner], part).all(axis=1)]
     logs = np.log(tree.lengths)
-    least = np.log(1.25)
-    spread = np.std(logs[inner]) if len(inner) else 0.0
-    best, score, sides = None, 0.0, {}
-    for e in inner:
+    ranks = {}
+    for e in inner[tree.may_cut[inner]]:
         after = components(np.delete(tree.edges, [*cuts, e], axis=0), n)
         both = [np.flatnonzero(after == after[end]) for end in tree.edges[e]]
         one, other = (sizes[side].sum() for side in both)
-        if one > 0 and other > 0:
-            sides[e] = []
-            for side in sorted(both, key=lambda side: sizes[side].sum()):
-                own = inner[np.isin(tree.edges[inner], side).all(axis=1)]
-                sides[e].append((sizes[side].sum(), logs[own]))
-            found = tree.lengths[e] * (one * other / (one + other)) ** SIZE_POWER
-            if tree.may_cut[e] and found > score * (1 + 1e-12):
-                best, score = int(e), found
-    if best is None:
-        return 0.0, None, False
-    for e, ((small, low), (large, high)) in sides.items():
-        if (
-            tree.may_cut[e]
-            and small >= 5
-            and small <= 0.1 * (small + large)
-            and min(len(low), len(high))
-            and logs[e] > logs[best] + least
-            and logs[e] >= logs[best] + 2 * spread
-            and logs[e] >= max(low.mean(), high.mean()) + max(1.5 * spread, least)
-            and low.mean() <= high.mean() + max(3 * spread, np.log(3))
-        ):
-            return score, int(e), True
-    smaller = min(size for size, _ in sides[best])
-    one, other = sorted(
-        (own for _, own in sides[best]), key=lambda own: (len(own), -own.sum())
-    )
-    if not len(one) or smaller < 5:
-        return score, best, False
-    is_clear = all(
-        logs[best] >= own.mean() + max(2.5 * own.std(), least) for own in (one, other)
-    )
-    if smaller < least_clear:
-        spread = max(one.std(), other.std())
-        is_clear &= bool(logs[best] >= max(one.mean(), other.mean()) + 2.5 * spread)
-        is_clear &= bool(one.mean() <= other.mean() + max(3 * spread, np.log(3)))
-    return score, best, is_clear
+        if one <= 0 or other <= 0:
+            continue
+        is_clear = min(one, other) >= 5
+        for side in both:
+            own = logs[inner[np.isin(tree.edges[inner], side).all(axis=1)]]
+            is_clear &= len(own) > 0 and logs[e] - own.mean() > max(
+                2.5 * own.std(), 1e-6
+            )
+        score = tree.lengths[e] * (one * other / (one + other)) ** SIZE_POWER
+        # Of equal scores, which may differ by rounding, the first in cut order.
+        ranks[int(e)] = bool(is_clear), float(f"{score:.12g}"), -int(e)
+    if not ranks:
+        return 0.0, None, (False, 0.0, 0)
+    best = max(ranks, key=ranks.get)
+    return max(score for _, score, _ in ranks.values()), best, ranks[best]
 
 
-def naive_cuts(tree, sizes, n_cuts, least_clear=20):
+def naive_cuts(tree, sizes, n_cuts):
     """Cut the part of the largest rank, by components, one after the other.
 
     Cuts of other parts change nothing in a part, so each is looked at once.
     """
     n = len(tree.edges) + 1
     cuts, scores = [], []
-
-    def ranked(part, rank):
-        score, e, is_clear = naive_part(tree, sizes, cuts, part, least_clear)
-        return part, (rank if is_clear and rank < np.inf else score, e, score)
-
-    parts = [ranked(np.arange(n), np.inf)]
+    parts = [(np.arange(n), naive_part(tree, sizes, cuts, np.arange(n)))]
     while len(cuts) < n_cuts:
-        found = [ranks for _, ranks in parts]
-        known = [(own, e, p) for p, (own, e, _) in enumerate(found) if e is not None]
+        known = [p for p, (_, found) in enumerate(parts) if found[1] is not None]
         if not known:
             break
-        most = max(own for own, _, _ in known)
-        rank, e, p = min(
-            (one for one in known if one[0] >= most * (1 - 1e-12)),
-            key=lambda one: one[1],
-        )
+        scores.append(max(parts[p][1][0] for p in known))
+        part, (_, e, _) = parts.pop(max(known, key=lambda p: parts[p][1][2]))
         cuts.append(e)
-        scores.append(max(score for _, _, score in found))
-        part, _ = parts.pop(p)
         after = components(np.delete(tree.edges, cuts, axis=0), n)
-        parts += [
-            ranked(part[after[part] == after[end]], rank) for end in tree.edges[e]
-        ]
+        for end in tree.edges[e]:
+            side = part[after[part] == after[end]]
+            parts.append((side, naive_part(tree, sizes, cuts, side)))
     return cuts, scores
 
 
@@ -141,17 +104,15 @@ def gaps(rng, n):
     return CutTree(tree.edges[by_length], lengths[by_length], tree.may_cut)
 
 
-@pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("least", [20, 10])
-def test_clear_gaps_are_their_definition(seed, least, monkeypatch, global_random_seed):
-    monkeypatch.setattr(_tree_cuts, "_LEAST_CLEAR", least)
+@pytest.mark.parametrize("seed", range(24))
+def test_clear_gaps_are_their_definition(seed, global_random_seed):
     rng = np.random.default_rng(seed + 1000 * global_random_seed)
     tree = gaps(rng, int(rng.integers(55, 90)))
     sizes = np.round(rng.uniform(0.5, 1, len(tree.edges) + 1) * 64) / 64
     positions, scores, _ = cut(tree, 12, sizes=sizes)
-    expected, expected_scores = naive_cuts(tree, sizes, 12, least)
+    expected, expected_scores = naive_cuts(tree, sizes, 12)
     assert positions.tolist() == expected
-    assert np.allclose(scores, expected_scores, rtol=1e-12)
+    assert np.allclose(scores, expected_scores, rtol=1e-11)
 
 
 def doubtful_gap(rng):
@@ -171,7 +132,7 @@ def doubtful_gap(rng):
             logs.append(shift + own * np.clip(rng.normal(), -1, 1))
         if start:
             edges.append((int(rng.integers(start)), start))
-            limit = max(2.5 * max(spread, own), np.log(1.25))
+            limit = 2.5 * max(spread, own) * 0.55  # the deviation of clipped normals
             logs.append(shift + rng.uniform(0.6, 1.6) * limit)
         start += count
     edges, lengths = np.array(edges), np.exp(logs)
@@ -206,6 +167,17 @@ def test_clear_gaps_are_cut_sooner_and_change_no_largest_score(monkeypatch):
         assert scores[0] == plain_scores[0]
         assert (scores >= plain_scores).all()
     assert n_changed > 10
+
+
+def test_lengths_that_differ_by_rounding_are_no_gaps():
+    """Of a chain of equal lengths, the middle is cut."""
+    edges = np.column_stack([np.arange(63), np.arange(1, 64)])
+    lengths = np.ones(63)
+    lengths[50] += 2e-15
+    order = cut_order(edges, lengths)
+    tree = CutTree(edges[order], lengths[order], np.ones(63, dtype=bool))
+    positions, _, _ = cut(tree, 1, sizes=np.ones(64))
+    assert tree.edges[positions[0]].tolist() == [31, 32]
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -355,44 +327,59 @@ def test_a_weight_is_so_many_equal_samples(global_random_seed):
 
 def test_the_number_of_clusters_is_where_the_evidence_ends():
     scores = np.array([9.0, 8.0, 7.0, 6.0, 5.0, 4.0])
-    evidence = np.array([0.5, -0.1, 0.6, 0.1, 0.1, -1.0])
-    large = np.full(6, -np.inf)
-    assert choose_number(scores, evidence, large, 1, 100) == (4, True, 6)
-    # A fall of the scores adds to it.
-    fallen = np.array([9.0, 8.0, 7.0, 6.0, 5.0, 2.7])
-    assert choose_number(fallen, evidence, large, 1, 100) == (6, True, 6)
-    # Clusters on small sides follow, up to the first side that is large.
-    small = np.array([9.0, 9.0, 9.0, 0.2, 0.1, 0.3])
-    assert choose_number(scores, evidence, small, 1, 100) == (7, True, 6)
-    small[4] = -np.inf
-    assert choose_number(scores, evidence, small, 1, 100) == (5, True, 6)
-    small[3] = 0.1
-    assert choose_number(scores, evidence, small, 1, 100) == (4, True, 6)
-    # Without evidence the falls decide, but it is not clear.
-    assert choose_number(scores, -np.abs(evidence), large, 1, 100) == (6, False, None)
-    assert choose_number(fallen, -np.abs(evidence), large, 1, 100) == (6, True, None)
+    evidence = np.array([0.5, -0.1, 0.6, 0.2, 0.0, -1.0])
+    costs = np.full(6, 0.13)
+    choice = choose_number(scores, evidence, costs, 1, 100)
+    assert choice.n_clusters == 5
+    # At higher costs, fewer cuts are worth them.
+    assert choice.candidates.tolist() == [2, 4, 5]
+    assert choice.largest_sum == pytest.approx(1.2 - 4 * 0.13)
+    assert choice.by_falls == 6
+    # Without evidence the falls decide; half the costs leave some of it.
+    nothing = choose_number(scores, -np.abs(evidence), costs, 1, 100)
+    assert nothing.candidates.tolist() == [6]
+    assert nothing.largest_sum == 0
+    little = choose_number(scores, np.array([0.1, *[-1.0] * 5]), costs, 1, 100)
+    assert little.n_clusters == 6
+    assert little.candidates.tolist() == [2, 6]
     # Forced cuts count for nothing; without evidence the parts remain.
     forced = np.array([np.inf, np.inf, 9.0, 8.0, 7.0])
-    nothing = np.array([np.nan, np.nan, -1.0, -1.0, -1.0])
-    assert choose_number(forced, nothing, large[:5], 3, 100) == (3, True, None)
-    assert choose_number(forced, nothing + 2, large[:5], 3, 100).n_clusters == 6
+    missing = np.array([np.nan, np.nan, -1.0, -1.0, -1.0])
+    assert choose_number(forced, missing, costs[:5], 3, 100).n_clusters == 3
+    assert choose_number(forced, missing + 2, costs[:5], 3, 100).n_clusters == 6
     # At most a tenth of the samples, or five, or 200.
-    many = np.ones(300), np.ones(300), np.ones(300)
+    many = np.ones(300), np.ones(300), np.full(300, 0.1)
     for n_samples, most in ((100, 10), (40, 5), (8, 4), (10_000, 200)):
         assert choose_number(*many, 1, n_samples).n_clusters == most
     one = np.ones(1)
-    assert choose_number(one, one, one, 1, 100).n_clusters == 2
-    assert choose_number(one[:0], one[:0], one[:0], 1, 100) == (1, False, None)
+    assert choose_number(one, one, one / 2, 1, 100).n_clusters == 2
+    empty = choose_number(one[:0], one[:0], one[:0], 1, 100)
+    assert empty.candidates.tolist() == [empty.n_clusters] == [1]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_candidates_win_for_some_costs(seed, global_random_seed):
+    rng = np.random.default_rng(seed + 1000 * global_random_seed)
+    evidence = rng.normal(size=30)
+    costs = rng.exponential(size=30) * 0.4
+    scores = np.sort(rng.exponential(size=30))[::-1]
+    choice = choose_number(scores, evidence, costs, 1, 1000)
+    winners = set()
+    for multiple in np.linspace(0.5, 2, 4001):
+        sums = np.cumsum(evidence - multiple * costs)
+        winners.add(2 + int(np.argmax(sums)) if sums.max() > 0 else choice.by_falls)
+    # A line may be shorter than the steps.
+    assert winners <= set(choice.candidates.tolist())
+    assert len(choice.candidates) <= len(winners) + 1
+    assert choice.n_clusters in choice.candidates
 
 
 def test_the_number_by_falls_is_that_after_the_last_large_one():
     scores = np.array([100.0, 10.0, 4.0, 3.9])
-    n_clusters, fall = number_by_falls(falls_of(scores))
-    assert n_clusters == 3
-    assert np.isclose(fall, np.log(2.5) / np.log(1 + np.sqrt(2 / 3)))
+    assert number_by_falls(falls_of(scores)) == 3
     # Without a half, a fall late in the curve counts for more than an early one.
     scores = np.array([100.0, 61.0, 60.0, 59.0, 58.0, 57.0, 56.0, 37.0, 36.0])
-    assert number_by_falls(falls_of(scores))[0] == 8
+    assert number_by_falls(falls_of(scores)) == 8
     assert len(falls_of(np.zeros(3))) == 0
 
 
@@ -402,9 +389,8 @@ def test_evidence_is_its_definition(global_random_seed):
     tree = points_and_tree(X)
     weights = rng.integers(1, 4, 90) * 1.0
     positions, _, _ = cut(tree, 12, sizes=weights)
-    found, of_small = evidence_of_cuts(tree, positions, weights)
-    assert np.isfinite(of_small).any()
-    assert np.isinf(of_small).any()
+    found, costs = evidence_of_cuts(tree, positions, weights)
+    n_few = 0
     for i, position in enumerate(positions):
         is_cut = mask(positions[: i + 1], tree)
         labels = components(tree.edges[~is_cut], 90)
@@ -419,18 +405,15 @@ def test_evidence_is_its_definition(global_random_seed):
                 if np.bincount(joined, weights * side).max() >= 0.8 * totals[-1]:
                     break
             most = max(most, length)
-        expected = 1.0
-        if most:
-            expected = np.clip(np.log(tree.lengths[position] / most), -1, 1)
-        expected_of_small = -np.inf
-        if 5 <= min(totals) <= sum(totals) / 10:
-            expected_of_small = expected - 3 / min(totals)
-        assert np.isclose(of_small[i], expected_of_small)
+        most = max(most, np.finfo(float).eps * tree.lengths[position])
+        expected = np.log(tree.lengths[position] / most)
+        cost = 5 / min(totals) + 0.05
         if min(totals) < 5:
-            expected = min(expected, 0.0)
-        else:
-            expected -= 5 / min(totals)
+            n_few += 1
+            expected, cost = min(expected, 0.0), 0.05
         assert np.isclose(found[i], expected)
+        assert np.isclose(costs[i], cost)
+    assert 0 < n_few < 12
     # It depends on neither the unit nor the division of a sample into equal ones.
     longer = replace(tree, lengths=8.0 * tree.lengths)
     assert np.allclose(evidence_of_cuts(longer, positions, weights)[0], found)
@@ -446,13 +429,14 @@ def test_many_clusters_alike_are_counted(global_random_seed):
 
 def test_a_doubtful_number_is_named_beside_the_other():
     """Two pairs of squares, near each other."""
-    rng = np.random.default_rng(2)
+    rng = np.random.default_rng(1)
     corners = np.array([[0.0, 0.0], [2.2, 0.0], [60.0, 0.0], [62.2, 0.0]])
     X = np.concatenate([c + rng.uniform(-1, 1, (60, 2)) for c in corners])
-    message = "is in doubt: .* falls of the scores show 4 clusters. It takes 2 clusters"
+    message = r"takes 3 clusters, but 2 or 5 win if .* see n_clusters_candidates_"
     with pytest.warns(ConvergenceWarning, match=message):
         forest = SpanningForestClustering("auto").fit(X)
-    assert forest.n_clusters_ == 2
+    assert forest.n_clusters_ == 3
+    assert forest.n_clusters_candidates_.tolist() == [2, 3, 5]
 
 
 def test_outlier_scores_are_their_definition(global_random_seed):
