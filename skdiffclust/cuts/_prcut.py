@@ -607,7 +607,7 @@ class PRCut(
         if the edges were drawn at random with the same degrees (Newman, 2006). The
         modularity may be compared over numbers of clusters on networks, but errs on
         graphs of neighbours, where it increases if long, bent or large clusters are
-        divided: ``n_clusters="auto"`` is how to choose the number there.
+        divided: use ``n_clusters="auto"`` there to choose the number.
 
         Parameters
         ----------
