@@ -155,8 +155,14 @@ def test_two_clusters_are_more_than_the_halves_of_one(global_random_seed):
     found = compare_clusterers(X, **options)
     assert found.n_clusters == {"forest": 2}
     assert found.has_structure == {"forest": True}
-    gaussian = 17 * rng.normal(size=(120, 1)) + np.vstack([one, other])
-    assert not compare_clusterers(gaussian, **options).has_structure["forest"]
+    # By chance, one of twenty such draws has structure.
+    found = [
+        compare_clusterers(
+            17 * rng.normal(size=(120, 1)) + np.vstack([one, other]), **options
+        ).has_structure["forest"]
+        for _ in range(3)
+    ]
+    assert sum(found) <= 1
 
 
 def test_structure_can_be_found_with_one_subset(blobs):
