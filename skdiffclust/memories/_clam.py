@@ -86,13 +86,10 @@ class ClAM(
     Parameters
     ----------
     n_clusters : int or "auto", default=8
-        Number of memories. "auto" merges many centres one by one, and takes the largest
-        number at which all clusters are separated: along the line between two centres,
-        two modes fit the samples better than one. Where this is not clear (no more
-        separated than by chance, or clusters that are not round) it warns, and may take
-        a larger number, at which the clusters of halves of the samples agree, and
-        samples are near to their own centre; see `n_clusters_curve_`. It never gives
-        one cluster while samples differ.
+        Number of memories. "auto" merges many centres one by one, and takes the larger
+        of the largest number at which all clusters are separated and the number of the
+        largest simplified silhouette; see the user guide and `n_clusters_candidates_`.
+        It never gives one cluster while samples differ.
     inverse_temperature : float or "auto", default="auto"
         The paper's β, in units of one over the squared distance (over the distance for
         "manhattan"). "auto" is 60 over the total variance of X, in which, unless X is
@@ -159,10 +156,13 @@ class ClAM(
     n_clusters_curve_ : dict of ndarrays, or None
         With ``n_clusters="auto"``, by number: "n_clusters", the "separation", how much
         better two modes fit than one for the two clusters that are least separated
-        (log-likelihood ratio), the "score", the mean over samples of one minus the
-        ratio of the distances to the nearest two centres, and the "stability", the
-        adjusted Rand index of the clusters of two halves of the samples (NaN where the
-        number is clear without it).
+        (log-likelihood ratio; NaN where it is not tested), and the "score", the mean
+        over samples of one minus the ratio of the distances to the nearest two centres.
+    n_clusters_candidates_ : ndarray of shape (n_candidates,), int64, or None
+        With ``n_clusters="auto"``, the numbers that are not ruled out, increasing: the
+        number that was taken, each that is picked on two or more of five subsamples,
+        and 1 if the clusters do not return on halves of the samples. If there are
+        several, a warning lists them.
     inertia_ : float
         Sum over samples of the squared distance to the memory of their cluster (of the
         distance, with "cosine" and "manhattan").
@@ -360,7 +360,7 @@ class ClAM(
         ConvergenceWarning
             If fewer clusters are found than requested, an outlier is a cluster of its
             own, training diverges, the loss still falls at `max_iter`, or
-            ``n_clusters="auto"`` sees no clear structure.
+            ``n_clusters="auto"`` has several candidates.
         """
         X, weight = self._check(X, sample_weight)
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
@@ -538,7 +538,7 @@ class ClAM(
 
         continues = scaling is not None
         if not continues:
-            self.n_clusters_curve_ = None
+            self.n_clusters_curve_ = self.n_clusters_candidates_ = None
             scaling = scaling_of(
                 X,
                 weight,

@@ -115,6 +115,8 @@ class DeepClAM(
         Clusters that have samples of positive weight.
     n_clusters_curve_ : dict of ndarrays, or None
         With ``n_clusters="auto"``, that of :class:`ClAM`.
+    n_clusters_candidates_ : ndarray of shape (n_candidates,), int64, or None
+        With ``n_clusters="auto"``, those of :class:`ClAM`.
     inverse_temperature_ : float
         The β that was used in the last round.
     encoder_, decoder_ : tuple of lists of ndarray, or torch.nn.Module
@@ -267,7 +269,7 @@ class DeepClAM(
         -----
         ConvergenceWarning
             If fewer clusters are found than requested, an outlier is a cluster of its
-            own, training diverges, or ``n_clusters="auto"`` sees no clear structure.
+            own, training diverges, or ``n_clusters="auto"`` has several candidates.
         """
         require_torch("DeepClAM")
         from skdiffclust._torch import isolated_streams
@@ -288,7 +290,7 @@ class DeepClAM(
         scaling = replace(
             scaling_of(near, weight, "euclidean", "mean", 1.0, 1.0), reach=reach
         )
-        self.n_clusters_curve_ = None
+        self.n_clusters_curve_ = self.n_clusters_candidates_ = None
         n_clusters = self.n_clusters
         if n_clusters == "auto":
             n_clusters = count_memories(
