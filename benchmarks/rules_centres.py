@@ -267,6 +267,11 @@ CHANGES = {
     "5 samples of a cluster doubled": {"_LEAST_SIZE": 10},
     "10 steps halved": {"_MOST_STEPS": 5},
     "variance of a mode .01 doubled": {"_LEAST_VARIANCE": 0.02},
+    "divided at the median alone": {"_DIVIDED_AT": (0.5,)},
+    "least width .1 doubled": {"_LEAST_WIDTH": 0.2},
+    "shift .7 halved": {"_SHIFT": 0.35},
+    "scale 1 alone": {"_SCALES": (1.0,)},
+    "margin .1 alone": {"_MARGINS": (0.1,)},
 }
 
 

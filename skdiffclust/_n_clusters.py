@@ -46,8 +46,20 @@ _SEPARATED = 4.0
 # Share of the samples in a subsample, and divisions into halves.
 _SHARE = 0.8
 _N_DIVISIONS = 8
-_MOST_STEPS = 10  # of expectation and maximisation
-_LEAST_VARIANCE = 0.01  # of a mode, where the whole has a variance of one
+# Two modes: quantiles where they are divided at first, steps of expectation and
+# maximisation, and the least variance of a mode, where the whole has one of 1.
+_DIVIDED_AT = 0.15, 0.5, 0.85
+_MOST_STEPS = 10
+_LEAST_VARIANCE = 0.01
+# One mode: quartiles, their distance in standard deviations of a normal distribution,
+# and the least one; shifts from the median and scales of arcsinh in deviations; and
+# margins of the logit beyond the samples, relative to their range.
+_QUARTILES = 0.25, 0.5, 0.75
+_OF_NORMAL = 1.35
+_LEAST_WIDTH = 0.1
+_SHIFT = 0.7
+_SCALES = 0.3, 1.0, 3.0
+_MARGINS = 0.01, 0.1, 0.5
 
 
 @dataclass(frozen=True)
@@ -378,7 +390,7 @@ def bimodality(rows, weight):
 def _fit_of_two(rows, weight):
     """Return the log-likelihood (m,) of two normal distributions of rows (m, n)."""
     total = weight.sum()
-    starts = np.quantile(rows, [0.15, 0.5, 0.85], axis=1).T[..., None]
+    starts = np.quantile(rows, _DIVIDED_AT, axis=1).T[..., None]
     points = rows[:, None]
     second = (points > starts).astype(np.float64)  # probabilities of the second
     for _ in range(_MOST_STEPS):
@@ -406,17 +418,17 @@ def _fit_of_one(rows, weight):
     """
     low = rows.min(axis=1, keepdims=True)
     high = rows.max(axis=1, keepdims=True)
-    first, middle, third = np.quantile(rows, [0.25, 0.5, 0.75], axis=1)[..., None]
-    width = np.maximum(third - first, 0.1) / 1.35
+    first, middle, third = np.quantile(rows, _QUARTILES, axis=1)[..., None]
+    width = np.maximum(third - first, _LEAST_WIDTH) / _OF_NORMAL
     best = _normal_fit(rows, weight)
     places = [low, high, middle, low - width / 2, high + width / 2]
-    places += [middle - 0.7 * width, middle + 0.7 * width]
-    for place, scale in product(places, (0.3, 1.0, 3.0)):
+    places += [middle - _SHIFT * width, middle + _SHIFT * width]
+    for place, scale in product(places, _SCALES):
         shifted = rows - place
         fit = _normal_fit(np.arcsinh(shifted / (scale * width)), weight)
         fit -= np.log(np.hypot(shifted, scale * width)) @ weight
         best = np.maximum(best, fit)
-    for below, above in product((0.01, 0.1, 0.5), repeat=2):
+    for below, above in product(_MARGINS, repeat=2):
         left = rows - low + below * (high - low)
         right = high - rows + above * (high - low)
         fit = _normal_fit(np.log(left / right), weight, np.sqrt(2))

@@ -172,38 +172,14 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
     given must be requested by `estimator`, as in
     :class:`sklearn.feature_selection.RFECV`; without an estimator it always is.
 
-    **Structure.** Clusters and features are found in any X. Whether there is more
-    structure than in a Gaussian is tested whatever `n_clusters` is, along the five
-    leading principal components of X (of 500 samples, if there are more), the lines
-    between the centres of two to four clusters of k-means on them, and the line between
-    the two least separated ones for these two alone; and, if X is dense, along those of
-    X with each feature divided by the width of its densest quarter. The bimodality is
-    the largest log-likelihood of two normal distributions with the same variance less
-    that of one distribution of Johnson, whose tails may be heavy or short. If it does
-    not exceed that of 19 samples of a Gaussian with the covariance of X, or not 5,
-    which skewness and tails explain, a ConvergenceWarning is issued, and one cluster is
-    chosen if 1 is in `n_clusters`. Of correlated features, the Gaussian has the
-    covariance, so that blocks of irrelevant features are warned of. If there are
-    clusters as well, such a block may still be selected: another warning is issued if
-    the selected features alone have no structure. Clusters beside many features with
-    heavy tails are often missed.
+    Clusters and features are found in any X. Whether there is more structure than in a
+    Gaussian is tested whatever `n_clusters` is; a warning is issued if there is not,
+    and one cluster is chosen if 1 is in `n_clusters`. The user guide describes the
+    test.
 
-    A feature with two to five values has several modes itself, which are no structure.
-    For this test only, it is replaced by normal scores: the quantiles of a Gaussian, by
-    the ranks of its samples, with ties broken at random. Clusters must then show in
-    several such features, and weak ones in ten or fewer are often missed. Binary
-    features that mostly agree, such as answers about one trait, are often called
-    structure: in many samples all of them are equal.
-
-    **Number of clusters.** As with ``n_clusters="auto"`` in :class:`GEMINI`; of a
+    The number of clusters is that of ``n_clusters="auto"`` in :class:`GEMINI`; of a
     sequence, the largest number that is not above it, or its smallest number above 1.
-    Numbers that contradict the links are not chosen.
-    Paths are computed for this number only: to compare the stabilities of several
-    numbers, fit each of them. With one cluster, no feature is selected.
-
-    **Selected features.** A subset has fewer samples than X, so that a penalty does not
-    select the same number of features in both, and the features of a single path depend
-    on the sample. Those selected in most subsets depend less on it.
+    Paths are computed for this number only. With one cluster, no feature is selected.
 
     References
     ----------

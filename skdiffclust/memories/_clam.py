@@ -159,10 +159,8 @@ class ClAM(
         (log-likelihood ratio; NaN where it is not tested), and the "score", the mean
         over samples of one minus the ratio of the distances to the nearest two centres.
     n_clusters_candidates_ : ndarray of shape (n_candidates,), int64, or None
-        With ``n_clusters="auto"``, the numbers that are not ruled out, increasing: the
-        number that was taken, each that is picked on two or more of five subsamples,
-        and 1 if the clusters do not return on halves of the samples. If there are
-        several, a warning lists them.
+        With ``n_clusters="auto"``, the numbers that are not ruled out, increasing; see
+        the user guide. If there are several, a warning lists them.
     inertia_ : float
         Sum over samples of the squared distance to the memory of their cluster (of the
         distance, with "cosine" and "manhattan").
@@ -195,36 +193,19 @@ class ClAM(
 
     Notes
     -----
-    An epoch costs O(n (k d + T k²)) for each restart: the cost of the T steps does not
-    depend on d. Beyond X it needs memory for one batch.
-
-    The implementation differs from the paper. Half of the samples of a batch are
-    masked, in groups of at least 16 with the same block of hidden features, so that in
-    a large batch each feature is hidden equally often; the others are reconstructed
-    from all features. The loss is a mean over the reconstructed entries. With
-    "k-means++" initial memories are first improved by Lloyd's iterations, and the
-    solution of k-means is one of the candidates: on complete data, training alone finds
-    no better clusters and less stable ones. With "random", and memories that are given,
-    no Lloyd iterations run and k-means is no candidate. A memory that attracts no
-    sample in an epoch is moved to a sample far from all memories. Restarts are selected
-    by the loss, as in the text of the paper; its code selects by the silhouette. With
-    "cosine", memories stay on the unit sphere, a sample that is opposite to what
-    attracts it stays where it is, and no features are hidden (eq. 8), which gives
-    better clusters. Sparse X is never converted to a dense array; none of its features
-    are hidden.
+    An epoch costs O(n (k d + T k²)) for each restart: the cost of the steps does not
+    depend on d. Beyond X it needs memory for one batch. The user guide lists the
+    differences from the paper. Sparse X is never converted to a dense array; none of
+    its features are hidden.
 
     Missing entries (NaN) of dense X are completed first, in `fit` and in all other
     methods, as :class:`AssociativeImputer` does among at most 2000 of the training
     samples, which are kept for that; clusters and distances are those of completed
-    samples. The inverse temperature of completion is chosen on entries that are hidden
-    for that, and is not `inverse_temperature`. Features without any value in `fit` are
-    zero for all samples, as with ``keep_empty_features=True`` of scikit-learn's
-    imputers.
+    samples. Features without any value in `fit` are zero for all samples.
 
     Sample weights multiply the loss of a sample. A sample of weight two is equivalent
     to two samples where the solution of k-means is kept; training draws batches and
-    masks by sample index. Missing entries are completed from all samples of positive
-    weight alike.
+    masks by sample index, and completion uses all samples of positive weight alike.
 
     References
     ----------

@@ -141,23 +141,15 @@ class DeepClAM(
 
     Notes
     -----
-    The loss of a sample is :math:`\frac{1}{m} \lVert x - d(A^T(e(x))) \rVert^2 - \log
-    p_c(e(x))`, where m is the number of features, A an attraction step and :math:`p_c`
-    the share of the memory of its cluster in the first step. Clusters are found again,
-    and memories move to their means, about every 160 steps, at most four times. The
-    first term is the loss in the abstract of [1]_; pretraining, the second term and the
-    rounds are ours.
-
-    A sample that is more than five times as far from the median of the samples as the
-    median one is moved to that distance before it is encoded, in `fit` and in all other
-    methods, so that a few wrong values do not set the scale for all others. If more
-    than 5 % of the samples of `fit` (and more than one) are that far, none is moved.
+    Clusters are found again, and memories move to their means, about every 160 steps,
+    at most four times; the user guide has the loss. A sample that is more than five
+    times as far from the median of the samples as the median one is moved to that
+    distance before it is encoded, unless more than 5 % of the samples are.
 
     Codes of perceptrons are computed in NumPy, so that a fitted estimator with the
     "mlp" needs no torch. While it trains a module, a fit seeds the global random
-    streams of torch, from which its dropout draws, and restores them at the end; a lock
-    makes concurrent fits of modules take turns, so that they give the same results as
-    alone.
+    streams of torch and restores them at the end; a lock makes concurrent fits of
+    modules take turns.
 
     For links, other metrics or streams, cluster the codes: ``ClAM(k).fit(
     deep.transform(X), must_link=...)``.
