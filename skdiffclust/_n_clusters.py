@@ -51,11 +51,9 @@ _N_DIVISIONS = 8
 _DIVIDED_AT = 0.15, 0.5, 0.85
 _MOST_STEPS = 10
 _LEAST_VARIANCE = 0.01
-# One mode: quartiles, their distance in standard deviations of a normal distribution,
-# and the least one; shifts from the median and scales of arcsinh in deviations; and
-# margins of the logit beyond the samples, relative to their range.
-_QUARTILES = 0.25, 0.5, 0.75
-_OF_NORMAL = 1.35
+# One mode: the least distance of the quartiles, shifts from the median and scales of
+# arcsinh, in deviations, and margins of the logit beyond the samples, relative to their
+# range.
 _LEAST_WIDTH = 0.1
 _SHIFT = 0.7
 _SCALES = 0.3, 1.0, 3.0
@@ -175,12 +173,11 @@ def _agreement(X, weight, n_clusters, random_state):
     That of a single cluster is 0.
     """
     agreements = []
-    half = len(X) // 2
     for _ in range(_N_DIVISIONS):
-        order = random_state.permutation(len(X))
+        halves = np.split(random_state.permutation(len(X)), [len(X) // 2])
         one, other = (
             _nearest_of(X, weight, np.sort(part), n_clusters, random_state)
-            for part in (order[:half], order[half:])
+            for part in halves
         )
         is_one = one.max() == 0 or other.max() == 0
         agreements.append(0.0 if is_one else adjusted_rand_score(one, other))
@@ -193,8 +190,10 @@ def _nearest_of(X, weight, part, n_clusters, random_state):
     Twice as many are merged.
     """
     centers = X[part[:1]]
-    n_most = min(2 * n_clusters, len(part))
-    for each in _merging_path(X[part], weight[part], n_most, random_state):
+    path = _merging_path(
+        X[part], weight[part], min(2 * n_clusters, len(part)), random_state
+    )
+    for each in path:
         centers = each.centers
         if len(centers) <= n_clusters:
             break
@@ -418,8 +417,8 @@ def _fit_of_one(rows, weight):
     """
     low = rows.min(axis=1, keepdims=True)
     high = rows.max(axis=1, keepdims=True)
-    first, middle, third = np.quantile(rows, _QUARTILES, axis=1)[..., None]
-    width = np.maximum(third - first, _LEAST_WIDTH) / _OF_NORMAL
+    first, middle, third = np.quantile(rows, [0.25, 0.5, 0.75], axis=1)[..., None]
+    width = np.maximum(third - first, _LEAST_WIDTH) / 1.35
     best = _normal_fit(rows, weight)
     places = [low, high, middle, low - width / 2, high + width / 2]
     places += [middle - _SHIFT * width, middle + _SHIFT * width]

@@ -132,7 +132,7 @@ class GEMINI(BaseGEMINI):
     l2 : float, default=0
         Factor of the L2 penalty: the sum of the squared weights, biases excluded.
     max_iter : int, default=1000
-        Maximum number of epochs of a restart.
+        Most epochs of a restart.
     batch_size : int or None, default=None
         Number of samples in a batch; None uses all. The objective is that of each
         batch, so small batches give a biased gradient.
@@ -171,7 +171,7 @@ class GEMINI(BaseGEMINI):
         models are calibrated, these are not. Equal samples have equal
         probabilities. Only available with ``model="free"``.
     n_iter_ : int
-        Number of epochs of the best restart.
+        Epochs of the best restart.
     history_ : dict of lists
         "loss" and "objective" after each epoch of the best restart.
     start_kept_ : bool
@@ -179,10 +179,9 @@ class GEMINI(BaseGEMINI):
         training did not improve the loss by more than `tol`. Parameters of the training
         then had no effect. Only available after `fit` of a model that is not a module.
     temperature_ : float
-        Divisor of the logits in `predict_proba`. Not available with
-        ``model="free"``.
+        Divisor of the logits in `predict_proba`, but of ``model="free"``.
     gamma_ : float
-        Value of gamma. Only available with ``gamma="scale"``.
+        Value of gamma, only with ``gamma="scale"``.
     n_clusters_curve_ : dict of ndarrays, or None
         Table of the numbers of clusters "n_clusters": the "separation" of the two
         clusters that are least separated, NaN if it is not tested, and the "score", the
