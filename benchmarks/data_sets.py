@@ -1,10 +1,11 @@
 """The loader of data that do not come with scikit-learn, for benchmarks and tests.
 
 A data set is a file ``NAME.npz`` with samples ``X`` and classes ``y``, or with the
-arrays of a CSR matrix in the place of X, in the folder that the environment variable
-``SKDIFFCLUST_DATA`` names or, without it, in ``../shared/data`` beside a checkout. With
-``SKDIFFCLUST_DOWNLOAD=1``, some of those that are missing are fetched from OpenML, and
-refused unless they have the samples of the file.
+arrays of a CSR matrix in the place of X; ``FILE/NAME`` is one of several in a file,
+with samples ``NAME_X`` and classes ``NAME_y``. Files are in the folder that the
+environment variable ``SKDIFFCLUST_DATA`` names or, without it, in ``../shared/data``
+beside a checkout. With ``SKDIFFCLUST_DOWNLOAD=1``, some of those that are missing are
+fetched from OpenML, and refused unless they have the samples of the file.
 """
 
 import hashlib
@@ -16,6 +17,13 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.datasets import fetch_openml
 
+# Sets of cells that are in one file, cells_8.npz.
+CELLS = tuple(
+    f"cells_8/{name}"
+    for name in (
+        "RNAmix_celseq2 celseq2 goolam klein pollen xin zeisel1464 zheng500".split()
+    )
+)
 _CHECKOUT = Path(__file__).resolve().parents[1]
 
 
@@ -88,7 +96,8 @@ def data_folder():
 
 def has_data(name):
     """Return whether a data set is in the folder, or may be fetched."""
-    return (data_folder() / f"{name}.npz").is_file() or _may_fetch(name)
+    file = name.partition("/")[0]
+    return (data_folder() / f"{file}.npz").is_file() or _may_fetch(name)
 
 
 def load_data(name):
@@ -105,9 +114,12 @@ def load_data(name):
     OSError
         If OpenML does not answer.
     """
-    path = data_folder() / f"{name}.npz"
+    file, _, part = name.partition("/")
+    path = data_folder() / f"{file}.npz"
     if path.is_file():
         with np.load(path, allow_pickle=False) as archive:
+            if part:
+                return archive[f"{part}_X"], archive[f"{part}_y"]
             if "indptr" not in archive:
                 return archive["X"], archive["y"]
             arrays = tuple(archive[part] for part in ("data", "indices", "indptr"))

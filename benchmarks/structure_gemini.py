@@ -329,7 +329,8 @@ def judged(X, truth, seed):
     """Return the numbers of three rules, the true one, and whether ours is clear."""
     found = count_clusters(X, np.ones(len(X)), np.random.RandomState(seed))
     silhouette = largest_silhouette(X, COUNTS, n_init=3).max() + 1
-    return found.best, by_bic(X), silhouette, truth, found.is_clear
+    is_clear = len(found.candidates.numbers) == 1
+    return found.best, by_bic(X), silhouette, truth, is_clear
 
 
 def summary(table):

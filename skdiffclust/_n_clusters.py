@@ -1,23 +1,20 @@
-"""The number of clusters that centres can represent, and whether it is clear.
+"""The number of clusters that centres can represent, and its candidates.
 
-Too many centres are merged one by one, and the number is the largest one at which all
-clusters are separated: along the line between any two centres, two normal
+Too many centres are merged one by one, and the number is the larger of two: the largest
+one at which all clusters are separated, and that of the largest simplified silhouette.
+Clusters are separated if, along the line between any two centres, two normal
 distributions fit the samples of both clusters better than any distribution with one
 mode. Neither the splitting of one cluster, whatever its tails, nor that of a long or
 bent one is separated, so no reference without clusters is needed.
 
-The clusters of real tables are rarely all separated. Where the number is not clear,
-which is warned of, it may be larger: the agreement of the clusters of two halves of the
-samples is multiplied with the score, which is large where samples are near to their own
-centre relative to the next one, and the largest number is taken at which the product
-has a peak almost as high as its highest. Where a smaller number is clear and has a
-higher product, the peaks from that number on count. A number is not clear either, but
-is kept, if with more clusters the score is hardly less.
+The clusters of real tables are rarely all separated. Their silhouette, the mean of 1 -
+d1 / d2 with the distances of a sample to the two nearest centres, is large where
+samples are near to their own centre relative to the next one.
 """
 
-from collections import defaultdict
 from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -26,7 +23,7 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust._assignments import simplified_silhouette
-from skdiffclust._history import warn_of_convergence
+from skdiffclust._candidates import N_SUBSAMPLES, Candidates
 
 # Centres to start from, restarts of k-means for them, and steps after each merge.
 _MOST_CLUSTERS = 40
@@ -44,30 +41,23 @@ _SAMPLES_PER_COMPONENT = 20
 # that each cluster must have.
 _N_PAIRS = 6
 _LEAST_SIZE = 5
-# Log-likelihood ratio of two modes to one from which clusters are separated. Where
-# k-means has many directions to choose from, single distributions reach more, so that
-# the number is clear only above the second value and a fifth for each component.
+# Log-likelihood ratio of two modes to one from which clusters are separated.
 _SEPARATED = 4.0
-_CLEAR = 6.0
-_CHANCE_PER_COMPONENT = 0.2
-# Divisions of the samples into halves.
+# Share of the samples in a subsample, and divisions into halves.
+_SHARE = 0.8
 _N_DIVISIONS = 8
-# Height of a peak of stability times score, relative to the highest one, and its rise
-# from the lowest value between them. Chosen on every second set of bench_all.py.
-_ALMOST_AS_HIGH = 0.8
-_RISE = 0.03
-# Product at the largest separated number, relative to that at the largest clear one,
-# below which the clear one is taken: chance sometimes separates the halves of a
-# cluster. Chosen on draws of blobs.
-_AS_HIGH = 0.95
-_ROUNDING = 1e-24  # of variances, relative
-# Largest variance of a cluster along its longest axis, relative to the others.
-_LONGEST = 1.5
-# Fall of the score from a clear number k to any larger one, times k and over the score:
-# where it is less, clusters are several. That of k normal clusters is larger.
-_FALL = 0.1
-_MOST_STEPS = 10  # of expectation and maximisation
-_LEAST_VARIANCE = 0.01  # of a mode, where the whole has a variance of one
+# Two modes: quantiles where they are divided at first, steps of expectation and
+# maximisation, and the least variance of a mode, where the whole has one of 1.
+_DIVIDED_AT = 0.15, 0.5, 0.85
+_MOST_STEPS = 10
+_LEAST_VARIANCE = 0.01
+# One mode: the least distance of the quartiles, shifts from the median and scales of
+# arcsinh, in deviations, and margins of the logit beyond the samples, relative to their
+# range.
+_LEAST_WIDTH = 0.1
+_SHIFT = 0.7
+_SCALES = 0.3, 1.0, 3.0
+_MARGINS = 0.01, 0.1, 0.5
 
 
 @dataclass(frozen=True)
@@ -76,112 +66,138 @@ class ClusterCount:
 
     Attributes
     ----------
-    best : int
-        The number; 1 if all samples are equal.
+    candidates : Candidates
+        The number, 1 if all samples are equal, and those that are not ruled out.
     numbers, separation, score : ndarray of shape (m,)
         Numbers in increasing order; how much better two modes fit than one, for the two
-        clusters that are least separated (log-likelihood ratio); and the mean of 1 - d1
-        / d2, the distances of a sample to the two nearest centres.
-    stability : ndarray of shape (m,)
-        The adjusted Rand index of the clusters of two halves of the samples, a mean
-        over eight divisions. NaN where the number is clear without it.
+        clusters that are least separated (log-likelihood ratio), and the simplified
+        silhouette. The separation is NaN for numbers that are not tested, because a
+        larger one is separated or has the largest score, and of others that are not
+        separated, it is that of the first two clusters which are not.
     labels : ndarray of shape (n,)
         Clusters of the samples that were used.
     rows : ndarray of shape (n,)
         The numbers of these samples.
-    finding : str
-        What is unclear about the number; empty if nothing is.
     """
 
-    best: int
+    candidates: Candidates
     numbers: np.ndarray
     separation: np.ndarray
     score: np.ndarray
-    stability: np.ndarray
     labels: np.ndarray
     rows: np.ndarray
-    finding: str
 
     @property
-    def is_clear(self):
-        """Whether nothing is unclear about the number."""
-        return not self.finding
+    def best(self):
+        """The number."""
+        return self.candidates.chosen
 
-    def to_dict(self):
-        """Return the columns of a table with a row for each number of clusters."""
-        return {
+    def publish(self, estimator, *, warns=True):
+        """Set the fitted attributes of an estimator; warn of several candidates."""
+        estimator.n_clusters_curve_ = {
             "n_clusters": self.numbers.copy(),
             "separation": self.separation.copy(),
             "score": self.score.copy(),
-            "stability": self.stability.copy(),
         }
-
-    def warn_if_unclear(self, name):
-        """Warn, in the name of an estimator, if the number is not clear."""
-        if self.finding:
-            warn_of_convergence(
-                f"{name} sees no clear structure: {self.finding}. "
-                f"It takes {self.best} clusters. Inspect n_clusters_curve_, or set "
-                "n_clusters.",
-            )
+        estimator.n_clusters_candidates_ = self.candidates.numbers
+        if warns:
+            self.candidates.warn_if_several(type(estimator).__name__)
 
 
 def count_clusters(Z, weight, random_state, *, least=2, most=None):
     """Return the `ClusterCount` of samples Z (n, d), dense or CSR, with weights (n,).
 
     Among the numbers from `least` to `most`, by default the root of n and 40 at most.
-    Where the largest separated number is not clear, it or a larger one is taken by the
-    peaks of the stability times the score. At most 2000 samples, which are drawn, and
-    32 principal components of them are used.
+    At most 2000 samples, which are drawn, and 32 principal components of them are used.
     """
     rows = rows_to_count(weight, random_state)
     X, weight = _points_to_count(Z[rows], weight[rows])
+
+    def pick(part):
+        return _pick(X[part], weight[part], random_state, least, most)
+
     n_samples = len(rows)
+    chosen = pick(np.arange(n_samples))
+    candidates = Candidates(1)
+    if chosen.numbers.size:
+        n_drawn = int(np.ceil(_SHARE * n_samples))
+        picks = [
+            pick(np.sort(random_state.permutation(n_samples)[:n_drawn])).best
+            for _ in range(N_SUBSAMPLES)
+        ]
+        agreement = _agreement(X, weight, chosen.best, random_state)
+        candidates = Candidates(chosen.best, tuple(picks), agreement, "halves")
+    return ClusterCount(candidates, *chosen[1:], rows)
+
+
+class _Pick(NamedTuple):
+    """What the rule picks: the number, columns (m,) of the curve, and labels (n,)."""
+
+    best: int
+    numbers: np.ndarray
+    separation: np.ndarray
+    score: np.ndarray
+    labels: np.ndarray
+
+
+def _pick(X, weight, random_state, least, most):
+    """Return the `_Pick` of X (n, d) with weights (n,)."""
+    n_samples = len(X)
     start = min(n_samples, max(least, min(_MOST_CLUSTERS, int(np.sqrt(n_samples)))))
-    most = start if most is None else most
     path = [
         each
         for each in _merging_path(X, weight, start, random_state)
-        if least <= len(each.centers) <= most
+        if least <= len(each.centers) <= (most or start)
     ]
+    path.reverse()
     if not path:
         empty = np.empty(0)
-        labels = np.zeros(n_samples, dtype=np.int64)
-        return ClusterCount(1, empty.astype(int), empty, empty, empty, labels, rows, "")
-    separation = np.array([each.separation(X, weight) for each in path])
+        return _Pick(1, empty.astype(int), empty, empty, np.zeros(len(X), np.int64))
+    numbers = np.array([len(each.centers) for each in path])
     score = np.array(
         [simplified_silhouette(cdist(X, each.centers), weight) for each in path]
     )
-    numbers = np.array([len(each.centers) for each in path])
-    # The largest separated number, or the smallest one of all.
-    at = int(np.argmax(np.append(separation[:-1] > _SEPARATED, True)))
-    stability = np.full(len(path), np.nan)
-    doubt = _finding(path[at], separation[at])
-    if doubt:
-        stable = _stability(X, weight, start, random_state)
-        stability = np.array([stable.get(number, np.nan) for number in numbers])
-        product = stability * score
-        fewer = zip(path[at:], separation[at:], strict=True)
-        clear = at + int(np.argmax([not _finding(*each) for each in fewer]))
-        if product[at] < _AS_HIGH * product[clear]:
-            at = clear
-        at -= _last_peak(product[at::-1])
-    finding = (
-        _finding(path[at], separation[at])
-        or _finding_beyond(numbers, score, at)
-        or doubt
+    separation = np.full(len(path), np.nan)
+    best = int(np.argmax(score))
+    for at in range(len(path) - 1, best, -1):
+        separation[at] = path[at].separation(X, weight, above=_SEPARATED)
+        if separation[at] > _SEPARATED:
+            best = at
+            break
+    return _Pick(int(numbers[best]), numbers, separation, score, path[best].labels)
+
+
+def _agreement(X, weight, n_clusters, random_state):
+    """Return the mean agreement of the clusters of two halves of X (n, d).
+
+    That of a single cluster is 0.
+    """
+    agreements = []
+    for _ in range(_N_DIVISIONS):
+        halves = np.split(random_state.permutation(len(X)), [len(X) // 2])
+        one, other = (
+            _nearest_of(X, weight, np.sort(part), n_clusters, random_state)
+            for part in halves
+        )
+        is_one = one.max() == 0 or other.max() == 0
+        agreements.append(0.0 if is_one else adjusted_rand_score(one, other))
+    return float(np.mean(agreements))
+
+
+def _nearest_of(X, weight, part, n_clusters, random_state):
+    """Return the nearest centres (n,) of X (n, d), of clusters of the rows of a part.
+
+    Twice as many are merged.
+    """
+    centers = X[part[:1]]
+    path = _merging_path(
+        X[part], weight[part], min(2 * n_clusters, len(part)), random_state
     )
-    order = slice(None, None, -1)
-    return ClusterCount(
-        int(numbers[at]),
-        numbers[order],
-        separation[order],
-        score[order],
-        stability[order],
-        path[at].labels,
-        rows,
-        finding,
-    )
+    for each in path:
+        centers = each.centers
+        if len(centers) <= n_clusters:
+            break
+    return cdist(X, centers).argmin(axis=1)
 
 
 def rows_to_count(weight, random_state):
@@ -192,14 +208,11 @@ def rows_to_count(weight, random_state):
     return rows
 
 
-def are_clear(Z, weight, labels):
-    """Whether the clusters of labels (n,) of samples Z (n, d), weights (n,), are clear.
-
-    As `count_clusters` would take their number for clear if it had found them.
-    """
+def are_separated(Z, weight, labels):
+    """Whether clusters of labels (n,) of Z (n, d), weights (n,), are all separated."""
     X, weight = _points_to_count(Z, weight)
     clusters = Clusters.of(X, weight, np.unique(labels, return_inverse=True)[1])
-    return not _finding(clusters, clusters.separation(X, weight))
+    return clusters.separation(X, weight, above=_SEPARATED) > _SEPARATED
 
 
 def _points_to_count(X, weight):
@@ -209,74 +222,6 @@ def _points_to_count(X, weight):
     n_components = min(_MOST_COMPONENTS, len(weight) // _SAMPLES_PER_COMPONENT)
     n_components = max(n_components, _LEAST_COMPONENTS)
     return principal_components(X, n_components, weight), weight
-
-
-def _stability(X, weight, n_most, random_state):
-    """Return how well the clusters of halves of X (n, d) agree, by their number."""
-    agreements = defaultdict(list)
-    half = len(X) // 2
-    for _ in range(_N_DIVISIONS):
-        order = random_state.permutation(len(X))
-        labels = [
-            {
-                len(each.centers): cdist(X, each.centers).argmin(axis=1)
-                for each in _merging_path(
-                    X[part], weight[part], min(n_most, half), random_state
-                )
-            }
-            for part in (order[:half], order[half:])
-        ]
-        for number in labels[0].keys() & labels[1].keys():
-            agreement = adjusted_rand_score(labels[0][number], labels[1][number])
-            agreements[number].append(agreement)
-    return {number: np.mean(values) for number, values in agreements.items()}
-
-
-def _last_peak(values):
-    """Return the last peak of values (m,) that is almost as high as the highest one."""
-    values = np.nan_to_num(values, nan=-1.0)  # less than any product
-    last = int(np.argmax(values))
-    highest = lowest = values[last]
-    rise = _RISE * abs(highest)
-    for i in range(last + 1, len(values)):
-        lowest = min(lowest, values[i])
-        is_peak = values[i] >= values[i + 1 : i + 2].max(initial=-np.inf)
-        is_high = values[i] >= max(_ALMOST_AS_HIGH * highest, lowest + rise)
-        if is_peak and is_high:
-            last = i
-            lowest = values[i]
-    return last
-
-
-def _finding(clusters, separation):
-    """Return what is unclear about Clusters with a separation, as text."""
-    by_chance = _CLEAR + _CHANCE_PER_COMPONENT * clusters.centers.shape[1]
-    if separation <= by_chance:
-        return (
-            f"between two of the {len(clusters.centers)} clusters, two modes fit the "
-            f"samples better than one by a log-likelihood of {separation:.1f}, and "
-            f"samples without clusters reach {by_chance:.1f}"
-        )
-    length = clusters.longest()
-    if length > _LONGEST:
-        return (
-            f"along its longest axis, one of the {len(clusters.centers)} clusters has "
-            f"{length:.1f} times the variance of the others on theirs, so clusters are "
-            "not round or of different widths, or it is several"
-        )
-    return ""
-
-
-def _finding_beyond(numbers, score, at):
-    """Return what is unclear by the scores (m,) of larger numbers, which come first."""
-    k = numbers[at]
-    if score[:at].max(initial=-np.inf) < (1 - _FALL / k) * score[at]:
-        return ""
-    return (
-        f"samples are as near to their own centre, relative to the next one, with "
-        f"{numbers[np.argmax(score[:at])]} clusters as with {k}, so clusters may be "
-        "several"
-    )
 
 
 @dataclass(frozen=True)
@@ -355,28 +300,6 @@ class Clusters:
             line.append(points @ (2 * sign * center) - sign * lost)
             weights.append(weight[rows])
         return float(bimodality(np.hstack(line)[None], np.hstack(weights))[0])
-
-    def longest(self):
-        """Return the largest variance of a cluster along an axis over that of others.
-
-        Of their own longest axes. In few samples, chance makes these longer, and the
-        logarithm of a variance of m samples has a standard deviation of sqrt(2 / m): a
-        ratio within twice that of its own logarithm counts as 1.
-        """
-        within = linalg.eigvalsh(self.scatter.sum(axis=0))
-        n_axes = within.sum() / within[-1] if within[-1] > 0 else 0.0
-        values = np.array([linalg.eigvalsh(each)[-1] for each in self.scatter])
-        values /= self.sizes * (1 + np.sqrt(n_axes / self.sizes)) ** 2
-        n_others = len(values) - 1
-        others = (values.sum() - values) / n_others
-        # Clusters of equal samples differ by rounding only.
-        rounding = _ROUNDING * self.centers.var(axis=0).sum()
-        ones = np.ones_like(values)
-        ratios = np.divide(values, others, out=ones, where=others > rounding)
-        inverse = 1 / self.sizes
-        deviation = np.sqrt(2 * inverse + 2 * (inverse.sum() - inverse) / n_others**2)
-        ratios[ratios < np.exp(2 * deviation)] = 1.0
-        return float(ratios.max())
 
     def merged(self):
         """Return centres (k - 1, d): two are merged by Ward's rule."""
@@ -466,7 +389,7 @@ def bimodality(rows, weight):
 def _fit_of_two(rows, weight):
     """Return the log-likelihood (m,) of two normal distributions of rows (m, n)."""
     total = weight.sum()
-    starts = np.quantile(rows, [0.15, 0.5, 0.85], axis=1).T[..., None]
+    starts = np.quantile(rows, _DIVIDED_AT, axis=1).T[..., None]
     points = rows[:, None]
     second = (points > starts).astype(np.float64)  # probabilities of the second
     for _ in range(_MOST_STEPS):
@@ -495,16 +418,16 @@ def _fit_of_one(rows, weight):
     low = rows.min(axis=1, keepdims=True)
     high = rows.max(axis=1, keepdims=True)
     first, middle, third = np.quantile(rows, [0.25, 0.5, 0.75], axis=1)[..., None]
-    width = np.maximum(third - first, 0.1) / 1.35
+    width = np.maximum(third - first, _LEAST_WIDTH) / 1.35
     best = _normal_fit(rows, weight)
     places = [low, high, middle, low - width / 2, high + width / 2]
-    places += [middle - 0.7 * width, middle + 0.7 * width]
-    for place, scale in product(places, (0.3, 1.0, 3.0)):
+    places += [middle - _SHIFT * width, middle + _SHIFT * width]
+    for place, scale in product(places, _SCALES):
         shifted = rows - place
         fit = _normal_fit(np.arcsinh(shifted / (scale * width)), weight)
         fit -= np.log(np.hypot(shifted, scale * width)) @ weight
         best = np.maximum(best, fit)
-    for below, above in product((0.01, 0.1, 0.5), repeat=2):
+    for below, above in product(_MARGINS, repeat=2):
         left = rows - low + below * (high - low)
         right = high - rows + above * (high - low)
         fit = _normal_fit(np.log(left / right), weight, np.sqrt(2))

@@ -397,7 +397,7 @@ def test_curves_of_equal_samples_are_empty(model):
 def test_curves_of_centres(model):
     X, _ = make_blobs(150, centers=[[0, 0], [9, 0], [0, 9]], random_state=0)
     display = NClustersCurveDisplay.from_estimator(model.fit(X))
-    assert list(display.lines_) == ["separation", "score"]  # clear without stability
+    assert list(display.lines_) == ["separation", "score"]
     assert display.n_clusters == 3
 
 

@@ -10,12 +10,15 @@ from sklearn.preprocessing import StandardScaler
 from skdiffclust import GEMINI, ClAM, GraphCutClustering, SpanningForestClustering
 from skdiffclust.metrics import silhouette_scorer
 
-# Two distinct samples, or too few for a number of clusters.
+# Two distinct samples, too few for a number of clusters, or no clusters.
 CASES = [
     (SpanningForestClustering(3), np.repeat([[0.0], [1.0]], 20, axis=0)),
     (ClAM(3, random_state=0), np.repeat([[0.0], [1.0]], 20, axis=0)),
     (GEMINI("auto"), [[9.0, 2.0, 7.0], [9.2, 2.6, 4.2]]),
-    (GraphCutClustering("auto"), [[9.0, 2.0, 7.0], [9.2, 2.6, 4.2]]),
+    (
+        GraphCutClustering("auto", random_state=0),
+        np.random.RandomState(0).normal(size=(30, 2)),
+    ),
 ]
 
 

@@ -77,14 +77,16 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     Like :class:`~sklearn.cluster.SpectralClustering`, it partitions a similarity graph
     by the normalised cut or the ratio-cut. It minimises the cut itself, by a multilevel
     search without eigenvectors, optionally with bounds on the sizes of clusters, and it
-    predicts new samples. Nothing is trained; :class:`~skdiffclust.PRCut` trains a model
-    of the features on the same objective.
+    predicts new samples. Where clusters are not nearly separate, the lowest cut often
+    is not the best partition, and one of a larger modularity may be returned:
+    `objective_` names what the labels are of. Nothing is trained;
+    :class:`~skdiffclust.PRCut` trains a model of the features on the cut.
 
     Parameters
     ----------
     n_clusters : int or "auto", default=8
         Number of clusters. "auto" determines it from `n_clusters_curve_`, and issues a
-        warning if there is no clear number; see Notes.
+        warning if there are several `n_clusters_candidates_`.
     affinity : str, callable or neighbours transformer, default="ranked_neighbors"
         Similarity between samples:
 
@@ -104,11 +106,9 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         Number of neighbours of a sample, itself excluded; at most all others are used.
         Applies to the affinities by name that are of neighbours. Equal samples are not
         neighbours of each other, and count as one neighbour of others. Neighbours at
-        the same distance share the weights of their ranks. "auto" uses 10 if the
-        neighbours are not ranked. If they are, it uses 20, or for up to three features
-        half the square root of n_samples, bounded between 10 and 20: in few dimensions,
-        clusters may be thin, and are connected by too many neighbours if there are few
-        samples.
+        the same distance share the weights of their ranks. "auto" is 10 if the
+        neighbours are not ranked, else 20, or for up to three features half the square
+        root of n_samples, between 10 and 20, since clusters may be thin.
     metric : {"euclidean", "cosine"}, default="euclidean"
         Distance of the nearest neighbours; other affinities do not use it. With
         "cosine", for example for text, the length of a sample has no influence, and
@@ -123,15 +123,13 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         ratio-cut has clusters of single samples.
     min_cluster_size : float or "auto", default="auto"
         Smallest size of a cluster, in samples or in their total weight; below 1 only
-        weights are limited, and 1 does not limit sizes of samples. "auto" is 1 if the
-        graph is one of nearest neighbours that are found in X. The lowest cut of a
-        given network, however, often separates a few nodes from all others, or has one
-        giant cluster. The normalised cut is then compared with the partition of the
-        largest modularity without clusters below a fifth of the mean size. This one is
-        returned if its modularity exceeds that of the lowest cut by more than .01,
-        after the latter is multiplied by the ratio of the two cuts to the power of .3.
-        Smaller clusters of a network may thus not be found; a warning gives their
-        sizes. Sizes of connected components are not limited.
+        weights are limited, and 1 does not limit sizes of samples. "auto" is 1, but the
+        lowest normalised cut is compared with a partition of a large modularity (of a
+        given network, without clusters below a fifth of the mean size, of which a
+        warning gives the sizes), which is returned if it is better: of a network, if
+        its modularity over its cut is larger, and of nearest neighbours, if its
+        modularity is larger and the lowest cut above .07 for each cluster. Set 1 for
+        the lowest cut. Sizes of connected components are not limited.
     max_imbalance : float, default=None
         Largest difference between the size of a cluster and the mean size, relative to
         the mean: with .3, sizes are between 70 % and 130 % of it, or are the next whole
@@ -166,14 +164,19 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         Samples of each cluster.
     affinity_matrix_ : csr_array of shape (n_samples, n_samples)
         The graph.
+    objective_ : {"normalized cut", "ratio cut", "modularity"}
+        What `labels_` are the best found partition of: the lowest cut, or a larger
+        modularity; see `min_cluster_size`.
     ratio_cut_, normalized_cut_ : float
-        Both cuts of `labels_`, of which `cut` names the one that was lowered.
+        Both cuts of `labels_`.
     n_clusters_curve_ : dict of ndarrays, or None
         With ``n_clusters="auto"``, for each number that was tried: "n_clusters", the
-        "normalized_cut", the "modularity" and the "border_mixing" of a search into this
-        number without bounds on sizes, and the "score", NaN at both ends; of a given
-        graph also the "largest_modularity" that was found. See Notes and
-        :class:`~skdiffclust.plotting.NClustersCurveDisplay`.
+        "normalized_cut" and the "modularity" of a search into this number without
+        bounds on sizes, and the "score", NaN at both ends; of a given graph also the
+        "largest_modularity" that was found.
+    n_clusters_candidates_ : ndarray of shape (n_candidates,), int64, or None
+        With ``n_clusters="auto"``, the numbers that are not ruled out, increasing; see
+        the user guide. If there are several, a warning lists them.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -191,45 +194,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     spectral clustering with the same `random_state`, and never returns a higher cut,
     unless sizes are bounded or samples are equal.
 
-    **Number of clusters.** With ``n_clusters="auto"`` the graph is partitioned into 1
-    to 15 clusters and then into numbers that are each about a tenth larger, up to twice
-    that of the largest modularity; into fewer if they would have less than three nodes
-    on average or could not satisfy the bounds on sizes, and into at most 1000. With
-    :math:`c_k` the lowest normalised cut into at least k clusters, :math:`s_k` what
-    each cluster beyond k adds to it up to the next number that was tried, and
-    :math:`q_k` the modularity, the number of the largest score
-
-    .. math:: \frac{s_k - s_{k-1}}{c_k + .2} + \frac{q_k}{\max_l q_l}
-
-    is selected, where numbers beside it are tried as well: the first term, the bend, is
-    large if the cut increases faster after k than before.
-
-    Clusters that are not far from each other, such as types of cells, may be joined by
-    this. The mixing of a sample is the share of the weights of its edges that leave its
-    cluster, and the border mixing is its mean over the ends of these edges: about a
-    third where uniform clusters are divided, and less where few samples are between
-    clusters. If at the number of the largest modularity it is at most .27 and 75 % of
-    that of the largest numbers (the median of the last quarter of those that were
-    tried), this number is taken instead, if it is larger, its modularity is larger by
-    more than .1 %, and its clusters have at least twice as many samples as a sample has
-    neighbours, on average.
-
-    The modularity divides long and bent clusters, as rings. Otherwise, if the cut
-    increases by less than 1.7 times as much after the selected number as before, the
-    largest number is taken instead after which it increases by at least 4 times as
-    much, and whose modularity is at least half of the largest. Increases below 1 / n
-    count as that here, with n the number of samples, or 1000 if there are fewer.
-
-    In a network with hubs or noise, low cuts separate a few nodes, and do not show the
-    number of communities. Of a given graph, the number of the largest modularity is
-    therefore taken instead if that of the selected partition is smaller by more than
-    3 %, unless the clusters of the selected number are nearly separate: with a
-    normalised cut of up to .07 on average.
-
-    A warning then names both numbers. Otherwise one is issued unless the cut increases
-    at least six times as much, or the bend is twenty standard deviations (estimated
-    from the median absolute deviation) above the median of all and the modularity is
-    the largest, up to a thousandth.
+    The user guide describes the rule of ``n_clusters="auto"``.
 
     Equal samples share a cluster. The cut increases with the number of clusters, and
     does not choose it; the modularity, which `score` returns, may be compared over
@@ -380,12 +345,17 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
             n_init=self.n_init,
         )
         links = partial_labels, must_link, cannot_link
-        samples, groups, n_clusters, self.n_clusters_curve_ = read_problem(
+        samples, groups, n_clusters, number = read_problem(
             self, settings, X, graph, sample_weight, links, rng
         )
+        self.n_clusters_curve_ = self.n_clusters_candidates_ = None
         if graph is not None:
             samples.affinity.relate(samples.graph)
-        labels, bounds = find_partition(samples, groups, n_clusters, settings, rng)
+        found = find_partition(samples, groups, n_clusters, settings, rng)
+        if number is not None:
+            number.publish(self, found.labels)
+        self.objective_ = "modularity" if found.is_modular else f"{self.cut} cut"
+        labels = found.labels
         clustered = labels >= 0
         labels[clustered], _ = relabel_by_size(
             labels[clustered], groups.sizes[clustered]
@@ -406,7 +376,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
             "Set max_imbalance or a larger min_cluster_size, cut='normalized', more "
             "neighbours, or fewer clusters.",
         )
-        warn_if_unbounded(labels, groups.sizes, self.n_clusters_, bounds)
+        warn_if_unbounded(labels, groups.sizes, self.n_clusters_, found.bounds)
         return self
 
     def predict(self, X):

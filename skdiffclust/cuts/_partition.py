@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
 
+from skdiffclust._candidates import Candidates
 from skdiffclust._constraints import (
     Constraints,
     as_constraints,
@@ -20,12 +23,14 @@ from skdiffclust.cuts._choice import FIRST, choose_n_clusters, cut_curve
 from skdiffclust.cuts._graph import read_samples, warn_of_parts
 from skdiffclust.cuts._links import link_groups
 from skdiffclust.cuts._local_search import UNBOUNDED
+from skdiffclust.cuts._multilevel import search
 from skdiffclust.cuts._starts import (
     combine_parts,
-    is_more_modular,
+    is_better,
     least_size,
     make_nodes,
     search_labels,
+    search_modular,
 )
 
 # What a sample of weight 0 adds to the denominator of a ratio-cut, times their mean.
@@ -42,6 +47,11 @@ _SEARCHED_EDGES = 30_000_000
 # Searches until one separates all pairs that must be, as long as all of them together
 # see at most `_SMALL_EDGES` edges.
 _ATTEMPTS = 5
+# Subsamples that the number of clusters is compared with, their share of the samples,
+# or of the edges of a network, and starts of the searches on them.
+_N_SUBSAMPLES = 3
+_SHARE = 0.8
+_STARTS_OF_SUBSAMPLES = 1
 # Sizes that a message names.
 _N_NAMED = 8
 
@@ -57,6 +67,50 @@ class SearchSettings:
     place: bool = True
     init: str = "random"
     n_init: int | str = "auto"
+    is_start: bool = False  # of a training on the cut
+
+
+@dataclass(frozen=True)
+class NumberOfClusters:
+    """What n_clusters="auto" found.
+
+    Attributes
+    ----------
+    chosen, bend : int
+        The number, and that of the largest bend.
+    columns : dict
+        The fitted attribute.
+    picks : tuple of int
+        What the rule picks on subsamples.
+    others : list of (ndarray, ndarray)
+        Samples (m,) of subsamples, and their labels (m,) for the number.
+    """
+
+    chosen: int
+    bend: int
+    columns: dict
+    picks: tuple
+    others: list
+
+    def publish(self, estimator, labels):
+        """Set the fitted attributes of an estimator; warn of several candidates.
+
+        Labels (n,) are those that are returned.
+        """
+        agreement = np.mean(
+            [adjusted_rand_score(labels[rows], other) for rows, other in self.others]
+        )
+        bend = {self.bend: f"the cut bends most at {self.bend}"}
+        candidates = Candidates(
+            self.chosen,
+            self.picks,
+            agreement,
+            "their clusters and the returned ones",
+            bend if self.bend != self.chosen else {},
+        )
+        estimator.n_clusters_curve_ = self.columns
+        estimator.n_clusters_candidates_ = candidates.numbers
+        candidates.warn_if_several(type(estimator).__name__)
 
 
 @dataclass(frozen=True)
@@ -115,9 +169,9 @@ def read_problem(
 ):
     """Return what a fit is to partition; refuse what is impossible.
 
-    It returns `Samples` and their `Groups`, the number of clusters, and the curve that
-    is the fitted attribute of n_clusters="auto", or None. `constraints` are
-    (partial_labels, must_link, cannot_link).
+    It returns `Samples` and their `Groups`, the number of clusters, and the
+    `NumberOfClusters` of n_clusters="auto", or None. `constraints` are (partial_labels,
+    must_link, cannot_link).
     """
     samples = read_samples(estimator, X, graph)
     n_samples = samples.graph.shape[0]
@@ -136,39 +190,75 @@ def read_problem(
     groups = group_samples(
         samples, constraints, sample_weight, normalized=settings.normalized
     )
-    curve = None
+    number = None
     if n_clusters == "auto":
-        n_clusters, curve = choose_number(samples, groups, settings, random_state)
-    return samples, groups, n_clusters, curve
+        number = choose_number(samples, groups, settings, random_state)
+        n_clusters = number.chosen
+    return samples, groups, n_clusters, number
 
 
 def choose_number(samples, groups, settings, random_state):
-    """Return the number of clusters of n_clusters="auto", and the curve it is from."""
+    """Return the `NumberOfClusters` of n_clusters="auto"."""
     least, _ = bounds_of_clusters(groups.constraints)
     # What the last cluster costs that the constraints need is seen from one less.
     first = max(least - 1, 1)
 
-    nodes = make_nodes(
+    most = max(FIRST, first)
+    whole = make_nodes(
         samples.graph,
         groups.groups,
-        max(FIRST, first),
+        most,
         divisors=samples.graph.sum(axis=1),
         sizes=groups.sizes,
         apart=groups.apart,
         joins_neighbors=samples.joins_neighbors,
-    ).large
-    curve = cut_curve(nodes, first, partial(size_bounds, settings), random_state)
-    chosen = choose_n_clusters(curve, nodes.graph, owner=settings.owner)
-    n_clusters = max(chosen, least)
-    check_feasible(groups.constraints, n_clusters)
-    return n_clusters, curve
+    )
+    nodes = whole.large
+    bounds_of = partial(size_bounds, settings)
+    columns, _ = cut_curve(nodes, first, bounds_of, random_state)
+    chosen, bend = choose_n_clusters(columns, len(nodes.sizes))
+    chosen = max(chosen, least)
+    check_feasible(groups.constraints, chosen)
+    kept = np.unique(groups.groups, return_index=True)[1][~whole.small]
+    picks = []
+    others = []
+    for _ in range(_N_SUBSAMPLES):
+        drawn, part = nodes.resampled(_SHARE, most, random_state)
+        curve = cut_curve(
+            part, first, bounds_of, random_state, most_starts=_STARTS_OF_SUBSAMPLES
+        )
+        picks.append(max(choose_n_clusters(curve.columns, len(drawn))[0], least))
+        labels = _labels_of_part(part, chosen, curve, random_state)
+        others.append((kept[drawn], labels))
+    return NumberOfClusters(chosen, bend, columns, tuple(picks), others)
+
+
+def _labels_of_part(nodes, n_clusters, curve, random_state):
+    """Return labels (m,) of a part of the nodes, as they would be returned."""
+    n_clusters = min(n_clusters, len(nodes.sizes))
+    labels = curve.labels_of.get(n_clusters)
+    if labels is None:
+        labels = search(nodes.level, n_clusters, _STARTS_OF_SUBSAMPLES, random_state)
+    if n_clusters == 1:
+        return labels
+    other = search_modular(nodes, n_clusters, _STARTS_OF_SUBSAMPLES, random_state)
+    return other if is_better(nodes, n_clusters, labels, other) else labels
+
+
+class Partition(NamedTuple):
+    """Labels (n,) of samples, -1 for noise, and what they are of.
+
+    `bounds` are the least and the largest size of a cluster; `is_modular` says whether
+    the labels are of a larger modularity, not of the lowest cut.
+    """
+
+    labels: np.ndarray
+    bounds: tuple
+    is_modular: bool
 
 
 def find_partition(samples, groups, n_clusters, settings, random_state):
-    """Return labels (n,) of at most n_clusters, -1 for noise, and the bounds on sizes.
-
-    The bounds are the least and the largest size of a cluster.
-    """
+    """Return a `Partition` into at most n_clusters."""
     n_clusters = min(n_clusters, groups.n_groups)
     nodes = make_nodes(
         samples.graph,
@@ -227,14 +317,20 @@ def find_partition(samples, groups, n_clusters, settings, random_state):
     labels = search(bounds)
     is_bounded = settings.min_cluster_size != "auto" or bounds != UNBOUNDED
     compares = settings.normalized and not (is_bounded or are_whole)
-    if compares and not nodes.joins_neighbors:
+    is_modular = False
+    if (
+        compares
+        and n_clusters > 1
+        and not (settings.is_start and nodes.joins_neighbors)
+    ):
         other = search(bounds, modular=True)
         kept = ~nodes.small
-        if is_more_modular(nodes.large, n_clusters, labels[kept], other[kept]):
+        is_modular = is_better(nodes.large, n_clusters, labels[kept], other[kept])
+        if is_modular and not nodes.joins_neighbors:
             least = least_size(nodes, n_clusters)
             _warn_of_crumbs(labels, nodes.sizes, n_clusters, least, settings.owner)
-            labels = other
-    return labels[groups.groups], bounds
+        labels = other if is_modular else labels
+    return Partition(labels[groups.groups], bounds, is_modular)
 
 
 def _n_joined(labels, pairs):

@@ -82,33 +82,15 @@ class PRCut(
     affinity : str, callable or neighbours transformer, default="ranked_neighbors"
         Similarity between samples:
 
-        - "ranked_neighbors": ``1 / (r + 1)`` if one sample is the r-th nearest
-          neighbour of the other and r is at most `n_neighbors`, summed over both
-          directions;
-        - "nearest_neighbors": 1 if one sample is among the `n_neighbors` nearest
-          neighbours of the other, and 0 otherwise;
-        - "rbf": ``exp(-d² / temperature)`` with the distance d, a dense graph;
-        - "cosine": ``exp((cos - 1) / temperature)``, a dense graph;
+        - "ranked_neighbors", "nearest_neighbors", "rbf", "cosine", a function or a
+          transformer, as in :class:`~skdiffclust.GraphCutClustering`;
         - "precomputed": X is the graph, a symmetric matrix of non-negative weights; the
-          logits of its nodes are then free parameters, and there is no `predict`;
-        - a function of (X, Y) that returns weights of shape (n_X, n_Y);
-        - a transformer such as :class:`~sklearn.neighbors.KNeighborsTransformer`, or
-          pynndescent's for approximate neighbours of many samples. Each stored entry is
-          an edge of weight 1; distances are not used.
+          logits of its nodes are then free parameters, and there is no `predict`.
     n_neighbors : int or "auto", default="auto"
-        Number of neighbours of a sample, itself excluded; at most all others are used.
-        Applies to the affinities by name that are of neighbours. Equal samples are not
-        neighbours of each other, and count as one neighbour of others. Neighbours at
-        the same distance share the weights of their ranks. "auto" uses 10 if the
-        neighbours are not ranked. If they are, it uses 20, or for up to three features
-        half the square root of n_samples, bounded between 10 and 20: in few dimensions,
-        clusters may be thin, and are connected by too many neighbours if there are few
-        samples.
+        Number of neighbours of a sample, as in
+        :class:`~skdiffclust.GraphCutClustering`.
     metric : {"euclidean", "cosine"}, default="euclidean"
-        Distance of the nearest neighbours; other affinities do not use it. With
-        "cosine", for example for text, the length of a sample has no influence, and
-        samples whose cosine is not positive, such as those without a common feature,
-        are never neighbours.
+        Distance of the nearest neighbours; other affinities do not use it.
     temperature : float, default=1.0
         Scale of "rbf" and "cosine"; other affinities do not use it.
     cut : {"normalized", "ratio"}, default="normalized"
@@ -195,6 +177,8 @@ class PRCut(
         The trained copy of a module given as `encoder`, on the CPU.
     n_clusters_curve_ : dict of ndarrays, or None
         As that of :class:`~skdiffclust.GraphCutClustering`, with ``n_clusters="auto"``.
+    n_clusters_candidates_ : ndarray of shape (n_candidates,), int64, or None
+        As those of :class:`~skdiffclust.GraphCutClustering`.
     history_ : dict of lists
         For each epoch: "loss" (1, plus the number of empty clusters, plus the cut
         relative to that of random labels), "cut", "n_clusters", and
@@ -225,8 +209,8 @@ class PRCut(
     were close to each other.
 
     While it trains a module, a fit seeds the global random streams of torch, from which
-    its dropout draws, and restores them at the end; a lock makes concurrent fits of
-    modules take turns, so that they give the same results as alone.
+    dropout draws, and restores them; a lock makes concurrent fits of modules take
+    turns, so that they give the same results as alone.
 
     **Settings of the paper.** ``objective="bound"``, ``init="random"``, ``n_init=1``,
     ``balance_weight=100``, ``optimizer="rmsprop"``, ``learning_rate=1e-4``,
@@ -412,12 +396,16 @@ class PRCut(
         check_checkpoint("PRCut.fit", checkpoint, resume)
         rng = check_random_state(self.random_state)
         searching = SearchSettings(
-            owner="PRCut", normalized=self.cut == "normalized", n_init=self.n_init
+            owner="PRCut",
+            normalized=self.cut == "normalized",
+            n_init=self.n_init,
+            is_start=True,
         )
         links = partial_labels, must_link, cannot_link
-        samples, groups, n_clusters, self.n_clusters_curve_ = read_problem(
+        samples, groups, n_clusters, number = read_problem(
             self, searching, X, graph, sample_weight, links, rng
         )
+        self.n_clusters_curve_ = self.n_clusters_candidates_ = None
         labels = self._first_labels(samples, groups, n_clusters, searching, rng)
         is_searched = isinstance(self.init, str) and self.init == "graph_cut"
         if groups.constraints is not None and not is_searched:
@@ -465,6 +453,8 @@ class PRCut(
         self.history_ = best.history
         self.n_iter_ = best.n_iter
         self.device_ = settings.device
+        if number is not None:
+            number.publish(self, self.labels_)
         warn_of_labels(
             "PRCut",
             groups,
@@ -491,9 +481,9 @@ class PRCut(
                 samples.graph, n_used, self._n_starts(), random_state
             )
         else:
-            labels, _ = find_partition(
+            labels = find_partition(
                 samples, groups, n_clusters, searching, random_state
-            )
+            ).labels
         return relabel_by_size(labels, groups.sizes)[0]
 
     def _n_starts(self):

@@ -315,20 +315,6 @@ def modularity(graph, labels, degrees):
     return (total - cut) / scale - np.square(volumes / scale).sum()
 
 
-def border_mixing(graph, labels):
-    """Return the mean share of weights that leave the cluster, at ends of such edges.
-
-    0 if no edges leave the clusters of labels (m,), and 1 at a node of which all do. It
-    is about a third, whatever their sizes, where clusters are parts of a uniform
-    density, and less where they are separated by fewer nodes.
-    """
-    edges = graph.tocoo()
-    leaves = labels[edges.row] != labels[edges.col]
-    left = np.bincount(edges.row[leaves], edges.data[leaves], minlength=len(labels))
-    shares = left / np.maximum(graph.sum(axis=1), np.finfo(float).tiny)
-    return float(left @ shares / (left.sum() or 1.0))
-
-
 def check_graph(graph, *, caller, name="graph"):
     """Return a symmetric float64 csr_array (n, n) of weights >= 0, no diagonal."""
     refuse_silent_conversion(graph, name=name)

@@ -25,12 +25,10 @@ _N_LANCZOS = 20
 _LEAST_DIVISOR = 1e-9
 # Least size of a cluster with min_cluster_size="auto", relative to the mean size.
 _AUTO_SHARE = 0.2
-# A partition of a network is returned in place of that of the lowest cut if its
-# modularity is larger by the first of these, after that of the lowest cut is multiplied
-# by the ratio of the two cuts to the power of the second.
-_MORE_MODULAR = 0.01
-_CUT_POWER = 0.3
-# It is searched with one start for this many of the search for the lowest cut.
+# Mean normalised cut of a cluster up to which clusters are nearly separate.
+MEAN_CUT = 0.07
+# Labels of a large modularity are searched with one start for this many of the search
+# for the lowest cut.
 _STARTS_OF_CUTS = 2
 
 
@@ -82,6 +80,41 @@ class Nodes(NamedTuple):
             self.joins_neighbors,
         )
 
+    def resampled(self, share, n_clusters, random_state):
+        """Return which nodes (m',) are drawn, and their `Nodes`.
+
+        A share of the nodes, or of the edges of a network, without the parts that are
+        too small for one of n_clusters; edges inside of nodes are kept.
+        """
+        n = len(self.sizes)
+        graph = self.graph
+        drawn = np.arange(n)
+        if self.joins_neighbors:
+            drawn = np.sort(random_state.permutation(n)[: int(np.ceil(share * n))])
+            graph = graph[drawn][:, drawn]
+        else:
+            upper = sp.triu(graph, 1, format="coo")
+            kept = random_state.uniform(size=upper.nnz) < share
+            ends = upper.row[kept], upper.col[kept]
+            upper = sp.csr_array((upper.data[kept], ends), shape=graph.shape)
+            graph = sp.csr_array(upper + upper.T)
+        inner = np.maximum(self.degrees - self.graph.sum(axis=1), 0.0)
+        degrees = graph.sum(axis=1) + inner[drawn]
+        place = np.full(n, -1)
+        place[drawn] = np.arange(len(drawn))
+        apart = place[self.apart]
+        apart = apart[(apart >= 0).all(axis=1)]
+        nodes = _as_nodes(
+            graph,
+            degrees,
+            degrees,
+            self.sizes[drawn],
+            apart,
+            n_clusters,
+            joins_neighbors=self.joins_neighbors,
+        )
+        return drawn[~nodes.small], nodes.large
+
     @property
     def level(self):
         """The `Level` of the nodes."""
@@ -118,11 +151,32 @@ def make_nodes(graph, groups, n_clusters, *, divisors, sizes, apart, joins_neigh
         graph.sort_indices()
         sizes = np.bincount(groups, sizes, minlength=n_groups)
         divisors = np.bincount(groups, divisors, minlength=n_groups)
-    divisors = _positive(divisors)
+    return _as_nodes(
+        graph,
+        divisors,
+        degrees,
+        sizes,
+        apart,
+        n_clusters,
+        joins_neighbors=joins_neighbors,
+    )
+
+
+def _as_nodes(graph, divisors, degrees, sizes, apart, n_clusters, *, joins_neighbors):
+    """Return the `Nodes` of a graph, with the parts that are small for n_clusters."""
     parts = find_parts(graph)
     small = is_small(parts, sizes, n_clusters, joins_neighbors=joins_neighbors)
     small &= ~np.isin(parts, parts[np.unique(apart)])
-    return Nodes(graph, divisors, sizes, parts, small, apart, degrees, joins_neighbors)
+    return Nodes(
+        graph,
+        _positive(divisors),
+        sizes,
+        parts,
+        small,
+        apart,
+        degrees,
+        joins_neighbors,
+    )
 
 
 def _positive(divisors):
@@ -182,22 +236,26 @@ def least_size(nodes, n_clusters):
 
 
 def search_modular(nodes, n_clusters, n_starts, random_state):
-    """Return labels (m,) of a large modularity, with no cluster below `least_size`.
+    """Return labels (m,) of a large modularity.
 
-    Fewer starts suffice than for a low cut.
+    Of a network, with no cluster below `least_size`. Fewer starts suffice than for a
+    low cut.
     """
     n_starts = -(-n_starts // _STARTS_OF_CUTS)
     bounds = least_size(nodes, n_clusters), np.inf
+    if nodes.joins_neighbors:
+        bounds = UNBOUNDED
     return search(nodes.modular, n_clusters, n_starts, random_state, bounds)
 
 
-def is_more_modular(nodes, n_clusters, labels, other):
-    """Whether other labels (m,) of a network are better than those of the lowest cut.
+def is_better(nodes, n_clusters, labels, other):
+    """Whether labels (m,) of a large modularity are better than others of a low cut.
 
-    They are if their modularity is clearly larger than that of the lowest cut times a
-    small power of the ratio of the two cuts, and no cluster is smaller than
-    `least_size`. The lowest cut often separates a few nodes from all others, or has one
-    giant cluster.
+    Of a network, they are if the modularity over the cut is larger, and no cluster is
+    smaller than `least_size`: the lowest cut often separates a few nodes from all
+    others, or has one giant cluster. They never are if the lowest cut is 0 or their
+    modularity is not positive. Of a graph of neighbours, they are if the modularity is
+    larger and the lowest cut is above `MEAN_CUT` for each cluster.
     """
     cut, other_cut = (
         cut_of_labels(nodes.graph, found, n_clusters, nodes.divisors)
@@ -206,11 +264,11 @@ def is_more_modular(nodes, n_clusters, labels, other):
     before, after = (
         modularity(nodes.graph, found, nodes.degrees) for found in (labels, other)
     )
+    if nodes.joins_neighbors:
+        return cut > MEAN_CUT * n_clusters and after > before
     sizes = np.bincount(other, nodes.sizes, minlength=n_clusters)
-    if cut == 0.0 or sizes.min() < (1.0 - 1e-9) * least_size(nodes, n_clusters):
-        return False
-    before = max(before, 0.0) * (other_cut / cut) ** _CUT_POWER
-    return after > before + _MORE_MODULAR
+    is_large = sizes.min() >= (1.0 - 1e-9) * least_size(nodes, n_clusters)
+    return is_large and 0.0 < after and after * cut > before * other_cut
 
 
 def combine_parts(nodes, n_clusters, bounds):

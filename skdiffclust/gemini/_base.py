@@ -24,7 +24,7 @@ from skdiffclust._constraints import bounds_of_clusters, check_feasible
 from skdiffclust._devices import resolve_device
 from skdiffclust._encoder import Encoder
 from skdiffclust._history import warn_of_convergence, warn_of_small_clusters
-from skdiffclust._n_clusters import are_clear, count_clusters, rows_to_count
+from skdiffclust._n_clusters import are_separated, count_clusters, rows_to_count
 from skdiffclust._validation import (
     canonical_rows,
     hidden_widths,
@@ -514,7 +514,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         if (
             is_less_even
             and adjusted_rand(labels, others, weights) < _LEAST_AGREEMENT
-            and are_clear(near_one(X[rows]), weights, others)
+            and are_separated(near_one(X[rows]), weights, others)
         ):
             warn_of_other_clusters(name, own, of_k_means)
 

@@ -80,9 +80,8 @@ class GEMINI(BaseGEMINI):
     Parameters
     ----------
     n_clusters : int or "auto", default=2
-        Maximum number of clusters; fewer may be found. With "auto", the largest number
-        from 2 to 40 (at most the root of the number of samples) whose clusters are
-        separated, see Notes.
+        Maximum number of clusters; fewer may be found. "auto" chooses it from 2 to 40,
+        or the root of the number of samples.
     objective : str, default="mmd"
         Divergence between distributions, one of
         :func:`~skdiffclust.gemini.available_objectives`. "mmd" compares means in the
@@ -112,14 +111,12 @@ class GEMINI(BaseGEMINI):
         :func:`sklearn.metrics.pairwise_distances`, or "precomputed", which requires
         ``model="free"``.
     gamma : float, "scale" or None, default=None
-        Coefficient of the kernels "rbf", "laplacian", "chi2", "poly", "polynomial" and
-        "sigmoid". None uses the default of scikit-learn, which is 1 for "chi2" and
-        1 / n_features for the others. "scale" uses one over the sum of the variances of
-        the features (for "laplacian" and "chi2", one over the square root of n_features
-        times that sum), which makes the result independent of the unit of X.
+        Coefficient of the kernels that have one. None uses the default of scikit-learn.
+        "scale" uses one over the sum of the variances of the features (for "laplacian"
+        and "chi2", one over the square root of n_features times that sum), which makes
+        the result independent of the unit of X.
     kernel_params : dict or None, default=None
-        Further parameters of `kernel`: "degree" (by default 3) and "coef0" (1) of
-        "poly" and "polynomial", "coef0" of "sigmoid", or keyword arguments of a
+        Further parameters of `kernel`, such as "degree", or keyword arguments of a
         function.
     model : {"linear", "mlp", "free"} or torch.nn.Module, default="linear"
         Model of p(y|x):
@@ -135,27 +132,23 @@ class GEMINI(BaseGEMINI):
     l2 : float, default=0
         Factor of the L2 penalty: the sum of the squared weights, biases excluded.
     max_iter : int, default=1000
-        Maximum number of epochs of a restart.
+        Most epochs of a restart.
     batch_size : int or None, default=None
-        Number of samples in a batch; None uses all samples. The objective is computed
-        on each batch separately, so small batches give a biased gradient.
+        Number of samples in a batch; None uses all. The objective is that of each
+        batch, so small batches give a biased gradient.
     learning_rate : float, default=0.01
         Step size of Adam.
     tol : float, default=1e-4
-        Training stops when ten epochs together have not decreased the loss by more than
-        this share.
+        Training stops when ten epochs decrease the loss by no more than this share.
     n_init : int, default=3
-        Number of restarts, of which the one with the smallest loss is kept. The first
-        restart is initialized with the clusters of k-means and the others with random
-        weights; a hard partition is an additional candidate, and by default the only
-        one, see Notes.
+        Number of restarts, of which the one with the smallest loss is kept: one from
+        k-means, the others from random weights, and a hard partition, which by default
+        is the only one.
     device : str or torch.device, default="auto"
-        Device on which perceptrons and modules are trained. "auto" selects CUDA if it
-        is available and the CPU otherwise. Other models, and perceptrons on sparse
-        samples, are always trained on the CPU, in NumPy.
+        Device on which perceptrons and modules are trained; "auto" is CUDA if it is
+        available. Other models, and sparse samples, are trained on the CPU, in NumPy.
     random_state : int, RandomState instance or None, default=None
-        Determines the initial centres of k-means, the initial weights, and the
-        batches. Pass an int for reproducible results across function calls.
+        Determines all random numbers.
 
     Attributes
     ----------
@@ -175,27 +168,28 @@ class GEMINI(BaseGEMINI):
         Device on which the perceptron or module was trained. Only available for these.
     assignments_ : ndarray of shape (n_samples, n_clusters)
         Probabilities of the training samples, as they were trained: those of other
-        models are calibrated, see Notes, these are not. Equal samples have equal
+        models are calibrated, these are not. Equal samples have equal
         probabilities. Only available with ``model="free"``.
     n_iter_ : int
-        Number of epochs of the best restart.
+        Epochs of the best restart.
     history_ : dict of lists
         "loss" and "objective" after each epoch of the best restart.
     start_kept_ : bool
-        Whether the result is the hard partition of the start, see Notes, because
+        Whether the result is the hard partition of the start, because
         training did not improve the loss by more than `tol`. Parameters of the training
         then had no effect. Only available after `fit` of a model that is not a module.
     temperature_ : float
-        Divisor of the logits in `predict_proba`, see Notes. Not available with
-        ``model="free"``.
+        Divisor of the logits in `predict_proba`, but of ``model="free"``.
     gamma_ : float
-        Value of gamma. Only available with ``gamma="scale"``.
+        Value of gamma, only with ``gamma="scale"``.
     n_clusters_curve_ : dict of ndarrays, or None
         Table of the numbers of clusters "n_clusters": the "separation" of the two
-        clusters that are least separated, the "score", the mean of 1 - d1 / d2 for the
-        distances to the two nearest centres, and the "stability", the adjusted Rand
-        index of the clusters of two halves of the samples, NaN if the number is clear
-        without it; see Notes. None unless ``n_clusters="auto"``.
+        clusters that are least separated, NaN if it is not tested, and the "score", the
+        mean of 1 - d1 / d2 for the distances to the two nearest centres. None unless
+        ``n_clusters="auto"``.
+    n_clusters_candidates_ : ndarray of shape (n_candidates,), int64, or None
+        With ``n_clusters="auto"``, the numbers that are not ruled out, increasing; see
+        the user guide. If there are several, a warning lists them.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -207,66 +201,17 @@ class GEMINI(BaseGEMINI):
 
     Notes
     -----
-    **Cost.** An epoch costs O(n d k) for "mmd" with the linear kernel, plus the forward
-    and backward pass of the model. See :func:`~skdiffclust.gemini.gemini_score` for the
-    other objectives.
+    An epoch costs O(n d k) for "mmd" with the linear kernel, plus a forward and
+    backward pass of the model; see :func:`~skdiffclust.gemini.gemini_score` for other
+    objectives. Features are centred for the model and for kernels; other kernels and
+    distances are computed from X as it is. The model sees X divided by the square root
+    of its mean variance, so that the result does not depend on the unit of X; `l2`
+    refers to the weights for X as it is. Use
+    :class:`~sklearn.preprocessing.StandardScaler` for features in different units.
 
-    **Scaling.** The features are centred for the model and for the linear kernel; other
-    kernels and distances are computed from X as it is. The model divides the features
-    by the square root of their mean variance, so that the result does not depend on the
-    unit of X. Use :class:`~sklearn.preprocessing.StandardScaler` if the features have
-    different units. The penalties `l2` and `alpha` refer to the unit of X: if
-    multiplying X by c multiplies the objective by c^q (q = 1 for "mmd" with the linear
-    kernel), then it multiplies the equivalent `alpha` of :class:`SparseGEMINI` by
-    c^(q + 1), `l2` of a linear model by c^(q + 2), and `l2` of later layers by c^q.
-
-    **Initialization.** The clusters of k-means can be represented by a linear model,
-    whose hard partition is a candidate for the result. For "mmd" with the linear
-    kernel, and without links, the partitions of several runs are improved first: each
-    sample is moved to the cluster that increases the linearised objective most, as long
-    as the objective grows. Since the objective of a linear model then grows with the
-    sharpness of the best partition, no restarts are trained unless there are batches,
-    `l2`, or links that the partition does not satisfy, and the partition is the result:
-    `max_iter`, `learning_rate`, `tol` and `n_init` have no effect.
-    Otherwise, the first restart starts from a softened version of the partition,
-    because the gradient vanishes at a hard one, and the others from random weights. A
-    perceptron can start from a partition if each hidden layer has at least two units
-    per cluster; otherwise, and without features, all restarts are random.
-    With more than 1000 samples, or 50 per cluster if these are more, partitions are
-    searched on this many samples, and only the best one is improved on all of them,
-    unless links are passed. With more than 20000 samples, if ``batch_size=None`` and no
-    links are passed, only the first restart is trained, and `n_init` has no effect. The
-    weights of the epoch with the smallest loss are kept.
-
-    **Modules.** A module is trained once, from its current parameters: `n_init` and
-    `hidden_layer_sizes` are ignored. The gradient of the objective with respect to the
-    outputs of the module is computed in NumPy and propagated by torch. The samples are
-    not scaled, so their unit matters. `l2` applies to all parameters of the module
-    except vectors. `history_` holds the loss and the objective of all samples after
-    each epoch. The global random generators of torch are seeded during training and
-    restored afterwards; concurrent fits of modules therefore wait for one another.
-
-    **Probabilities.** The objectives grow with the certainty of the assignments, on new
-    samples, too, so that they cannot say how certain these should be. `predict_proba`
-    divides the logits by `temperature_`, with which they are closest, in cross entropy,
-    to the probabilities of a mixture of normal distributions with one covariance
-    matrix, fitted to the logits by EM from the labels. Labels, weights and
-    `history_` are those of the training, whose assignments are proportional to
-    ``predict_proba(X) ** temperature_``.
-
-    **Number of clusters.** With ``n_clusters="auto"``, too many centres of k-means are
-    merged one by one, and the largest number is chosen at which all clusters are
-    separated: on the line between two centres, two normal distributions fit the samples
-    of both clusters better than any distribution with one mode, by a log-likelihood
-    above 4. Heavy tails, skewness, and the splitting of a long or bent cluster do not
-    have two modes. If that is not clear, a larger number may be chosen: the largest one
-    at which stability times score has a peak almost as high as its highest. A
-    ConvergenceWarning is issued if the separation might be due to chance, and if the
-    longest axes of the clusters differ, so that they are not round or two were taken
-    for one. At most 2000 samples and 32 principal components, as in [3]_, are used.
-    With a kernel other than the linear one, clusters are counted along the principal
-    components of the kernel; for other objectives, along those of X. Numbers that
-    contradict the links are not chosen.
+    The user guide describes the initialisation, modules, the probabilities and the
+    number of clusters, which is counted among at most 2000 samples and 32 principal
+    components [3]_, with a kernel other than the linear one those of the kernel.
 
     References
     ----------
@@ -401,7 +346,7 @@ class GEMINI(BaseGEMINI):
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
         affinity = self._check_affinity(affinity, X)
         rng = check_random_state(self.random_state)
-        self.n_clusters_curve_ = None
+        self.n_clusters_curve_ = self.n_clusters_candidates_ = None
         if self.n_clusters == "auto":
             if callable(self.model):
                 raise ValueError(
@@ -412,9 +357,8 @@ class GEMINI(BaseGEMINI):
             count = self._count_clusters(
                 X, row_weights, means, affinity, constraints, rng
             )
-            self.n_clusters_curve_ = count.to_dict()
             self._n_clusters = count.best
-            count.warn_if_unclear("GEMINI")
+            count.publish(self)
         if self.__sklearn_tags__().input_tags.pairwise and self.model != "free":
             raise ValueError(
                 "The 'model' parameter of GEMINI must be 'free' for a precomputed "

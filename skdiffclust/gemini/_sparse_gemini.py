@@ -121,36 +121,22 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
         Factor of the penalty. Only used by `fit`. Its unit is that of the objective
         times that of the features.
     objective : str, default="mmd"
-        Divergence between distributions, one of
-        :func:`~skdiffclust.gemini.available_objectives`. "mmd" compares means in the
-        space of `kernel`, and "wasserstein" compares distributions under `metric`. "kl"
-        is the mutual information; together with `l2` it gives regularised information
-        maximisation (RIM). "kl", "tv", "hellinger" and "chi2" take no distances into
-        account and should be used with `l2`.
+        Divergence between distributions, as in :class:`GEMINI`.
     mode : {"auto", "ova", "ovo"}, default="auto"
         Whether clusters are compared with all samples ("ova", one-vs-all) or with one
-        another ("ovo", one-vs-one). One-vs-one leaves clusters empty less often. "auto"
-        selects "ovo" for "mmd" and "wasserstein", and "ova" for the other objectives,
-        some of which are unbounded in one-vs-one mode.
+        another ("ovo", one-vs-one), as in :class:`GEMINI`.
     kernel : str, callable or transformer, default="linear"
-        Kernel of the objective "mmd": a name of
-        :func:`sklearn.metrics.pairwise.pairwise_kernels`, a function of two samples, or
-        a transformer to explicit features, such as
-        :class:`~sklearn.kernel_approximation.Nystroem`. A transformer is cloned before
-        it is fitted; set its `random_state` to obtain reproducible results. The linear
-        kernel and transformers do not require an n × n matrix.
+        Kernel of the objective "mmd", as in :class:`GEMINI`, but not "precomputed".
     metric : str or callable, default="euclidean"
         Metric of the objective "wasserstein", one of
         :func:`sklearn.metrics.pairwise_distances`.
     gamma : float, "scale" or None, default=None
-        Coefficient of the kernels "rbf", "laplacian", "chi2", "poly", "polynomial" and
-        "sigmoid". None uses the default of scikit-learn, which is 1 for "chi2" and
-        1 / n_features for the others. "scale" uses one over the sum of the variances of
-        the features (for "laplacian" and "chi2", one over the square root of n_features
-        times that sum), which makes the result independent of the unit of X.
+        Coefficient of the kernels that have one. None uses the default of scikit-learn.
+        "scale" uses one over the sum of the variances of the features (for "laplacian"
+        and "chi2", one over the square root of n_features times that sum), which makes
+        the result independent of the unit of X.
     kernel_params : dict or None, default=None
-        Further parameters of `kernel`: "degree" (by default 3) and "coef0" (1) of
-        "poly" and "polynomial", "coef0" of "sigmoid", or keyword arguments of a
+        Further parameters of `kernel`, such as "degree", or keyword arguments of a
         function.
     model : {"linear", "mlp"}, default="linear"
         Multinomial logistic regression, or its sum with a multilayer perceptron with
@@ -164,43 +150,34 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
     penalty_factor : array-like, "redundancy" or None, default=None
         Positive factors of the penalties, of shape (n_features,) and equal within a
         group. Features with smaller factors are dropped later. "redundancy" uses the
-        square root of the share of each feature's variance that is not explained
-        linearly by features of other groups, but at least .05, which keeps features of
-        which others are noisy copies; it requires more samples than features.
+        root of the share of each feature's variance that features of other groups do
+        not explain, but at least .05; it requires more samples than features.
     hierarchy : float, default=10
         M of equation (10): largest ratio between the input weights of a feature in the
         perceptron and the norm of its skip weights. With 0, the model is linear.
     dynamic : bool, default=False
         Whether `path` computes the kernel or distance of each step from the selected
-        features only (Appendix A). The objectives of different steps are then not
-        comparable.
+        features only (Appendix A).
     l2 : float, default=0
         Factor of the L2 penalty: the sum of the squared weights, biases excluded.
     max_iter : int, default=1000
         Maximum number of epochs of the first stage, and of epochs or iterations of each
-        step. A perceptron whose `kkt_` is too large when its loss stops improving is
-        trained again, for up to five times as many epochs in all.
+        step; five times as many for a perceptron whose `kkt_` is too large.
     batch_size : int or None, default=None
-        Number of samples in a batch; None uses all samples. The objective is computed
-        on each batch separately, so small batches give a biased gradient.
+        Number of samples in a batch; None uses all. The objective is that of each
+        batch, so small batches give a biased gradient.
     learning_rate : float, default=0.01
-        Step size of the first stage, and of the steps that are trained by gradient
-        descent.
+        Step size of gradient descent.
     tol : float, default=1e-3
-        A stage or step ends when ten epochs together have not decreased the loss by
-        more than this share.
+        A stage or step ends when ten epochs decrease the loss by no more than this
+        share.
     n_init : int, default=3
-        Number of restarts of the first stage, one from k-means and the others from
-        random weights, as in :class:`GEMINI`. The path starts from the one with the
-        smallest loss; where steps are solved (see Notes), a hard partition is softened,
-        and otherwise it is left out.
+        Number of restarts of the first stage, as in :class:`GEMINI`. The path starts
+        from the one with the smallest loss.
     device : str or torch.device, default="auto"
-        Device on which perceptrons are trained. "auto" selects CUDA if it is available
-        and the CPU otherwise. Linear models, and perceptrons on sparse samples, are
-        always trained on the CPU, in NumPy.
+        Device on which perceptrons are trained, as in :class:`GEMINI`.
     random_state : int, RandomState instance or None, default=None
-        Determines the initial centres of k-means, the initial weights, and the
-        batches. Pass an int for reproducible results across function calls.
+        Determines all random numbers.
 
     Attributes
     ----------
@@ -230,11 +207,9 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
     temperature_ : float
         Divisor of the logits in `predict_proba`, as in :class:`GEMINI`.
     kkt_ : float
-        Violation of the optimality (KKT) conditions at `alpha_`, relative to the
-        penalty. For a group with weights w and gradient u of the unpenalised loss, with
-        features scaled to a mean variance of one, the violation is the norm of
-        w - prox(w - u) divided by the penalty of the group; for the biases, it is the
-        norm of their gradient divided by the penalty. `kkt_` is the largest of these. A
+        Largest violation of the optimality (KKT) conditions at `alpha_`, relative to
+        the penalty. For a group with weights w and gradient u of the unpenalised loss,
+        it is the norm of w - prox(w - u) divided by the penalty of the group. A
         warning is issued if it exceeds 0.01, or 0.05 with ``model="mlp"``. It is NaN
         where training stops for lack of progress instead: without penalty, with
         batches, and with the objectives "tv" and "wasserstein".
@@ -262,16 +237,11 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
     With a linear model, full batches and an objective other than "tv" and
     "wasserstein", the problem at each penalty is solved by L-BFGS on the selected
     features, and the optimality conditions of all features are checked at the end; see
-    `kkt_`. The problem is not convex, so the solution is a stationary point. `fit`
-    follows the default path up to `alpha`, so that it finds the same solution as
-    `path`, and computes it to more digits: a feature whose weights are nearly zero in
-    the path may not be selected by `fit`. Otherwise, the model is trained at each
-    penalty by proximal gradient descent with momentum 0.9 until the loss stops
-    improving and, with ``model="mlp"``, `kkt_` is at most 0.05. The momentum is
-    computed from the iterates after the proximal step, so that its fixed points are
-    solutions of the problem above. The code published with [1]_ computes it from the
-    gradients, and its fixed points are solutions for a tenth of the penalty: a value of
-    10 for its :math:`\lambda` corresponds to an `alpha` of about 1.
+    `kkt_`. Otherwise, the model is trained by proximal gradient descent with momentum.
+    The problem is not convex, so the solution is a stationary point. `fit` follows the
+    default path up to `alpha`. The user guide compares the solver with the code
+    published with [1]_, where a value of 10 for :math:`\lambda` corresponds to an
+    `alpha` of about 1.
 
     A feature that has been dropped can be selected again at a later step. X is scaled
     internally as in :class:`GEMINI`.

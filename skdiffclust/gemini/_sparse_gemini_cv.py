@@ -126,6 +126,8 @@ class SparseGEMINICV(
     n_clusters_curve_ : dict of ndarrays, or None
         Table of the numbers of clusters, as in :class:`GEMINI`. None unless the number
         was chosen.
+    n_clusters_candidates_ : ndarray of shape (n_candidates,), int64, or None
+        Numbers that are not ruled out, as in :class:`GEMINI`.
     structure_ : dict
         "bimodality" is how much better two modes fit than one, as a log-likelihood,
         along the best line through X, and "by_chance" the same of 19 samples of a
@@ -172,38 +174,14 @@ class SparseGEMINICV(
     given must be requested by `estimator`, as in
     :class:`sklearn.feature_selection.RFECV`; without an estimator it always is.
 
-    **Structure.** Clusters and features are found in any X. Whether there is more
-    structure than in a Gaussian is tested whatever `n_clusters` is, along the five
-    leading principal components of X (of 500 samples, if there are more), the lines
-    between the centres of two to four clusters of k-means on them, and the line between
-    the two least separated ones for these two alone; and, if X is dense, along those of
-    X with each feature divided by the width of its densest quarter. The bimodality is
-    the largest log-likelihood of two normal distributions with the same variance less
-    that of one distribution of Johnson, whose tails may be heavy or short. If it does
-    not exceed that of 19 samples of a Gaussian with the covariance of X, or not 5,
-    which skewness and tails explain, a ConvergenceWarning is issued, and one cluster is
-    chosen if 1 is in `n_clusters`. Of correlated features, the Gaussian has the
-    covariance, so that blocks of irrelevant features are warned of. If there are
-    clusters as well, such a block may still be selected: another warning is issued if
-    the selected features alone have no structure. Clusters beside many features with
-    heavy tails are often missed.
+    Clusters and features are found in any X. Whether there is more structure than in a
+    Gaussian is tested whatever `n_clusters` is; a warning is issued if there is not,
+    and one cluster is chosen if 1 is in `n_clusters`. The user guide describes the
+    test.
 
-    A feature with two to five values has several modes itself, which are no structure.
-    For this test only, it is replaced by normal scores: the quantiles of a Gaussian, by
-    the ranks of its samples, with ties broken at random. Clusters must then show in
-    several such features, and weak ones in ten or fewer are often missed. Binary
-    features that mostly agree, such as answers about one trait, are often called
-    structure: in many samples all of them are equal.
-
-    **Number of clusters.** As with ``n_clusters="auto"`` in :class:`GEMINI`; of a
+    The number of clusters is that of ``n_clusters="auto"`` in :class:`GEMINI`; of a
     sequence, the largest number that is not above it, or its smallest number above 1.
-    Numbers that contradict the links are not chosen.
-    Paths are computed for this number only: to compare the stabilities of several
-    numbers, fit each of them. With one cluster, no feature is selected.
-
-    **Selected features.** A subset has fewer samples than X, so that a penalty does not
-    select the same number of features in both, and the features of a single path depend
-    on the sample. Those selected in most subsets depend less on it.
+    Paths are computed for this number only. With one cluster, no feature is selected.
 
     References
     ----------
@@ -352,12 +330,13 @@ class SparseGEMINICV(
         )
         if affinity is None and is_of_features:
             structure = structure_of(near_one(X[present]), rng)
-        self.n_clusters_curve_ = None
+        self.n_clusters_curve_ = self.n_clusters_candidates_ = None
         if is_auto or len(numbers) > 1:
             count = sparse._count_clusters(
                 X, row_weights, means, relation, constraints, rng
             )
-            self.n_clusters_curve_ = count.to_dict()
+            is_said = structure is None or structure.is_clear
+            count.publish(self, warns=is_said)
             numbers = [_choose_number(numbers, count, structure)]
             # The subsets may be smaller than the samples that were counted.
             self._check_subsets(len(present), *numbers)
@@ -703,16 +682,13 @@ class Data:
 def _choose_number(numbers, count, structure):
     """Return the number of clusters that is chosen from a list of numbers, or "auto".
 
-    `count` is a ClusterCount and `structure` a Structure or None. Warn if the number is
-    not clear.
+    `count` is a ClusterCount and `structure` a Structure or None.
     """
-    finding = count if structure is None else structure
-    if numbers != "auto" and 1 in numbers and not finding.is_clear:
-        return 1
-    if structure is None or structure.is_clear:
-        count.warn_if_unclear("SparseGEMINICV")
     if numbers == "auto":
         return count.best
+    returns = 1 not in count.candidates.numbers
+    if 1 in numbers and not (returns if structure is None else structure.is_clear):
+        return 1
     several = [each for each in numbers if each > 1] or numbers
     return max([n for n in several if n <= count.best], default=min(several))
 

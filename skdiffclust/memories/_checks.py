@@ -21,16 +21,15 @@ def refuse_many_clusters(estimator, weight):
 
 
 def count_memories(estimator, Z, weight, random_state):
-    """Return the number of clusters of samples Z (m, d), and keep its curve.
+    """Return the number of clusters of samples Z (m, d); keep curve and candidates.
 
-    Warns, two calls above, where the number is not clear.
+    Warns where there are several candidates.
     """
     # numba is imported here, because it would slow down the import of the package.
     from skdiffclust._n_clusters import count_clusters
 
     count = count_clusters(Z, weight, random_state)
-    count.warn_if_unclear(type(estimator).__name__)
-    estimator.n_clusters_curve_ = count.to_dict()
+    count.publish(estimator)
     return count.best
 
 

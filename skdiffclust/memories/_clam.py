@@ -85,13 +85,10 @@ class ClAM(
     Parameters
     ----------
     n_clusters : int or "auto", default=8
-        Number of memories. "auto" merges many centres one by one, and takes the largest
-        number at which all clusters are separated: along the line between two centres,
-        two modes fit the samples better than one. Where this is not clear (no more
-        separated than by chance, or clusters that are not round) it warns, and may take
-        a larger number, at which the clusters of halves of the samples agree, and
-        samples are near to their own centre; see `n_clusters_curve_`. It never gives
-        one cluster while samples differ.
+        Number of memories. "auto" merges many centres one by one, and takes the larger
+        of the largest number at which all clusters are separated and the number of the
+        largest simplified silhouette; see the user guide and `n_clusters_candidates_`.
+        It never gives one cluster while samples differ.
     inverse_temperature : float or "auto", default="auto"
         The paper's β, in units of one over the squared distance (over the distance for
         "manhattan"). "auto" is 60 over the total variance of X, in which, unless X is
@@ -158,10 +155,11 @@ class ClAM(
     n_clusters_curve_ : dict of ndarrays, or None
         With ``n_clusters="auto"``, by number: "n_clusters", the "separation", how much
         better two modes fit than one for the two clusters that are least separated
-        (log-likelihood ratio), the "score", the mean over samples of one minus the
-        ratio of the distances to the nearest two centres, and the "stability", the
-        adjusted Rand index of the clusters of two halves of the samples (NaN where the
-        number is clear without it).
+        (log-likelihood ratio; NaN where it is not tested), and the "score", the mean
+        over samples of one minus the ratio of the distances to the nearest two centres.
+    n_clusters_candidates_ : ndarray of shape (n_candidates,), int64, or None
+        With ``n_clusters="auto"``, the numbers that are not ruled out, increasing; see
+        the user guide. If there are several, a warning lists them.
     inertia_ : float
         Sum over samples of the squared distance to the memory of their cluster (of the
         distance, with "cosine" and "manhattan").
@@ -194,36 +192,19 @@ class ClAM(
 
     Notes
     -----
-    An epoch costs O(n (k d + T k²)) for each restart: the cost of the T steps does not
-    depend on d. Beyond X it needs memory for one batch.
-
-    The implementation differs from the paper. Half of the samples of a batch are
-    masked, in groups of at least 16 with the same block of hidden features, so that in
-    a large batch each feature is hidden equally often; the others are reconstructed
-    from all features. The loss is a mean over the reconstructed entries. With
-    "k-means++" initial memories are first improved by Lloyd's iterations, and the
-    solution of k-means is one of the candidates: on complete data, training alone finds
-    no better clusters and less stable ones. With "random", and memories that are given,
-    no Lloyd iterations run and k-means is no candidate. A memory that attracts no
-    sample in an epoch is moved to a sample far from all memories. Restarts are selected
-    by the loss, as in the text of the paper; its code selects by the silhouette. With
-    "cosine", memories stay on the unit sphere, a sample that is opposite to what
-    attracts it stays where it is, and no features are hidden (eq. 8), which gives
-    better clusters. Sparse X is never converted to a dense array; none of its features
-    are hidden.
+    An epoch costs O(n (k d + T k²)) for each restart: the cost of the steps does not
+    depend on d. Beyond X it needs memory for one batch. The user guide lists the
+    differences from the paper. Sparse X is never converted to a dense array; none of
+    its features are hidden.
 
     Missing entries (NaN) of dense X are completed first, in `fit` and in all other
     methods, as :class:`AssociativeImputer` does among at most 2000 of the training
     samples, which are kept for that; clusters and distances are those of completed
-    samples. The inverse temperature of completion is chosen on entries that are hidden
-    for that, and is not `inverse_temperature`. Features without any value in `fit` are
-    zero for all samples, as with ``keep_empty_features=True`` of scikit-learn's
-    imputers.
+    samples. Features without any value in `fit` are zero for all samples.
 
     Sample weights multiply the loss of a sample. A sample of weight two is equivalent
     to two samples where the solution of k-means is kept; training draws batches and
-    masks by sample index. Missing entries are completed from all samples of positive
-    weight alike.
+    masks by sample index, and completion uses all samples of positive weight alike.
 
     References
     ----------
@@ -359,7 +340,7 @@ class ClAM(
         ConvergenceWarning
             If fewer clusters are found than requested, an outlier is a cluster of its
             own, training diverges, the loss still falls at `max_iter`, or
-            ``n_clusters="auto"`` sees no clear structure.
+            ``n_clusters="auto"`` has several candidates.
         """
         X, weight = self._check(X, sample_weight)
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
@@ -535,7 +516,7 @@ class ClAM(
 
         continues = scaling is not None
         if not continues:
-            self.n_clusters_curve_ = None
+            self.n_clusters_curve_ = self.n_clusters_candidates_ = None
             scaling = scaling_of(
                 X,
                 weight,

@@ -116,6 +116,8 @@ class DeepClAM(
         Clusters that have samples of positive weight.
     n_clusters_curve_ : dict of ndarrays, or None
         With ``n_clusters="auto"``, that of :class:`ClAM`.
+    n_clusters_candidates_ : ndarray of shape (n_candidates,), int64, or None
+        With ``n_clusters="auto"``, those of :class:`ClAM`.
     inverse_temperature_ : float
         The β that was used in the last round.
     encoder_, decoder_ : tuple of lists of ndarray, or torch.nn.Module
@@ -140,23 +142,15 @@ class DeepClAM(
 
     Notes
     -----
-    The loss of a sample is :math:`\frac{1}{m} \lVert x - d(A^T(e(x))) \rVert^2 - \log
-    p_c(e(x))`, where m is the number of features, A an attraction step and :math:`p_c`
-    the share of the memory of its cluster in the first step. Clusters are found again,
-    and memories move to their means, about every 160 steps, at most four times. The
-    first term is the loss in the abstract of [1]_; pretraining, the second term and the
-    rounds are ours.
-
-    A sample that is more than five times as far from the median of the samples as the
-    median one is moved to that distance before it is encoded, in `fit` and in all other
-    methods, so that a few wrong values do not set the scale for all others. If more
-    than 5 % of the samples of `fit` (and more than one) are that far, none is moved.
+    Clusters are found again, and memories move to their means, about every 160 steps,
+    at most four times; the user guide has the loss. A sample that is more than five
+    times as far from the median of the samples as the median one is moved to that
+    distance before it is encoded, unless more than 5 % of the samples are.
 
     Codes of perceptrons are computed in NumPy, so that a fitted estimator with the
     "mlp" needs no torch. While it trains a module, a fit seeds the global random
-    streams of torch, from which its dropout draws, and restores them at the end; a lock
-    makes concurrent fits of modules take turns, so that they give the same results as
-    alone.
+    streams of torch and restores them at the end; a lock makes concurrent fits of
+    modules take turns.
 
     For links, other metrics or streams, cluster the codes: ``ClAM(k).fit(
     deep.transform(X), must_link=...)``.
@@ -268,7 +262,7 @@ class DeepClAM(
         -----
         ConvergenceWarning
             If fewer clusters are found than requested, an outlier is a cluster of its
-            own, training diverges, or ``n_clusters="auto"`` sees no clear structure.
+            own, training diverges, or ``n_clusters="auto"`` has several candidates.
         """
         require_torch("DeepClAM")
         from skdiffclust._torch import isolated_streams
@@ -287,7 +281,7 @@ class DeepClAM(
         scaling = replace(
             scaling_of(near, weight, "euclidean", "mean", 1.0, 1.0), reach=reach
         )
-        self.n_clusters_curve_ = None
+        self.n_clusters_curve_ = self.n_clusters_candidates_ = None
         n_clusters = self.n_clusters
         if n_clusters == "auto":
             # Distances do not depend on the shift, which would make them dense.

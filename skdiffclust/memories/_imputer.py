@@ -112,8 +112,7 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
     The residuals are modelled as normal with one covariance, shrunk towards its
     diagonal by 2 % or 0.2 %, whichever is better on the hidden values, and by more with
     few samples. Of more than 1000 features, only those in a block of at most 500
-    correlated ones correct each other, and d² and d³ above are sums over the blocks.
-    The paper imputes by attraction alone, without the linear correction.
+    correlated ones correct each other. The paper imputes by attraction alone.
 
     References
     ----------

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdiffclust.cuts import expected_ratio_cut, ratio_cut, ratio_cut_bound
-from skdiffclust.cuts._ratio_cut import border_mixing, expected_cut_with_gradient
+from skdiffclust.cuts._ratio_cut import expected_cut_with_gradient
 
 FUNCTIONS = [expected_ratio_cut, ratio_cut_bound]
 
@@ -55,27 +55,6 @@ def test_ratio_cut_is_the_trace_and_the_sum_of_cuts(
     score = ratio_cut(graph, labels).value
     assert isinstance(score, float)
     np.testing.assert_allclose([score, cuts], [trace, trace], rtol=1e-12, atol=1e-13)
-
-
-def test_border_mixing_is_the_mean_share_at_the_ends_of_edges(global_random_seed):
-    rng = np.random.RandomState(global_random_seed)
-    graph = random_graph(rng, 30)
-    labels = rng.randint(3, size=30)
-    shares, weights = [], []
-    for i, j in itertools.permutations(range(30), 2):
-        if labels[i] != labels[j]:
-            shares.append(graph[i, labels != labels[i]].sum() / graph[i].sum())
-            weights.append(graph[i, j])
-    expected = np.average(shares, weights=weights)
-    assert border_mixing(sp.csr_array(graph), labels) == pytest.approx(expected)
-    # Sample m from the cut of a line has (50 - m) / 100 of its neighbours beyond it.
-    line = sp.csr_array(
-        abs(np.subtract.outer(*[np.arange(500)] * 2)) <= 50, dtype=float
-    )
-    line.setdiag(0)
-    uniform = border_mixing(line, np.arange(500) // 250)
-    assert uniform == pytest.approx(1 / 3, abs=0.01)
-    assert border_mixing(line, np.zeros(500, dtype=int)) == 0.0
 
 
 def test_ratio_cut_of_every_container(global_random_seed):
