@@ -27,7 +27,7 @@ _SHARE = 0.8
 _LEAST_WITHIN = np.finfo(np.float64).eps
 # What a cut whose smaller side has the size s costs is _CHANCE / s + _PER_CUT.
 _CHANCE = 5.0
-_PER_CUT = 0.05
+_PER_CUT = 0.1
 
 
 class Choice(NamedTuple):
@@ -46,8 +46,8 @@ def evidence_of_cuts(tree, positions, sizes):
     And, as a second array (m,), what each of them costs. Evidence is log(l / r), where
     l is the length of the edge, and r the larger of two, one for each side: the length
     at which a component of single linkage has four fifths of the side. The cost is
-    5 / s + 0.05, where s is the size of the smaller side: a few samples are often apart
-    by chance. If s is below 5, evidence is at most 0 and the cost 0.05.
+    5 / s + 0.1, where s is the size of the smaller side: a few samples are often apart
+    by chance. If s is below 5, evidence is at most 0 and the cost 0.1.
     ``positions`` (m,) are those of the edges in the CutTree, ``sizes`` (n,) of
     `core_sizes`. In data without clusters edges are cut that lie in their middle, where
     the evidence is negative. A pass over the part for every cut.
