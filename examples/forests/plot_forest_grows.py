@@ -39,8 +39,8 @@ plt.show()
 
 # %%
 # The two last trees are the two moons; the dashed edge is omitted.
-# ``n_clusters="auto"`` finds two as well, where the scores of the cuts fall the most. It
-# warns: samples along lines often have a gap as large as that between the moons.
+# ``n_clusters="auto"`` finds two as well, where the scores of the cuts fall the most.
+# It warns: samples along lines often have a gap as large as that between the moons.
 # The dendrogram is that of scipy.
 
 clusterer.set_params(n_clusters="auto", cut_rule="size_weighted").fit(X)
