@@ -3,6 +3,7 @@
 import copy
 import functools
 import os
+import sys
 import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -95,6 +96,50 @@ def in_full_precision(function):
             torch.autocast("cuda", enabled=False),
         ):
             return function(*args, **kwargs)
+
+    return run
+
+
+def outside_compiler(function):
+    """Run a function, or a method of a module, outside of what torch.compile compiles.
+
+    As ``torch.compiler.disable`` does, whose import takes seconds: only once the
+    compiler was imported.
+    """
+
+    @functools.wraps(function)
+    def run(*args, **kwargs):
+        if "torch._dynamo" in sys.modules:
+            return torch.compiler.disable(function)(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return run
+
+
+def refuse_transforms(tensor, name):
+    """Refuse a tensor of a transform of torch.func, which `name` cannot follow."""
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        raise ValueError(
+            f"{name} cannot be used inside a transform of torch.func, such as grad or "
+            "vmap, because it is computed outside torch. Call backward() or "
+            "torch.autograd.grad on its result instead, and pass a batch, which has "
+            "leading dimensions, in place of vmap."
+        )
+
+
+def differentiated_once(backward):
+    """Refuse, in a backward of a Function, gradients that need gradients themselves."""
+
+    @functools.wraps(backward)
+    def run(ctx, *cotangents):
+        if torch.is_grad_enabled():
+            raise ValueError(
+                "The gradients of forests and trees cannot be differentiated again, "
+                "since these are found outside torch. Got create_graph=True instead "
+                "of False. Use create_graph=False, or detach() this loss from what is "
+                "differentiated twice."
+            )
+        return backward(ctx, *cotangents)
 
     return run
 

@@ -20,6 +20,7 @@ from skdiffclust.nn import (
     PartialFenchelYoungLoss,
     PerturbedForest,
     RatioCutLoss,
+    spanning_tree,
     standardized_similarity,
 )
 
@@ -186,6 +187,7 @@ LOSSES = {
     "PerturbedForest": lambda e: PerturbedForest(3, seed=0)(standardized_similarity(e))[
         1
     ],
+    "spanning_tree": lambda e: spanning_tree(e)[1].sum(),
     "RatioCutLoss": lambda e: RatioCutLoss(3)(GRAPH + GRAPH.T, e),
     "GEMINILoss": lambda e: GEMINILoss("mmd", mode="ovo")(e, GRAPH[:, :5]),
     "GEMINILoss-kl": lambda e: GEMINILoss("kl")(e),
@@ -246,7 +248,8 @@ def test_estimators_refuse_other_devices_by_name(estimator, device):
         model.fit(X, Y)
 
 
-FORESTS = [name for name in LOSSES if "Young" in name] + ["PerturbedForest"]
+FORESTS = [name for name in LOSSES if "Young" in name]
+FORESTS += ["PerturbedForest", "spanning_tree"]
 
 
 @pytest.mark.parametrize("name", FORESTS)

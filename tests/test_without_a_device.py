@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from skdiffclust import SpanningForestEmbedding
 from skdiffclust._constraints import as_constraints
 from skdiffclust.cuts import _torch as cuts
+from skdiffclust.forests import _torch as trees
 from skdiffclust.forests._embedding._torch import ModuleTrainer
 from skdiffclust.forests._perturbed import _torch as forests
 from skdiffclust.memories import _torch as memories
@@ -28,6 +29,7 @@ from skdiffclust.nn import (
     PartialFenchelYoungLoss,
     PerturbedForest,
     RatioCutLoss,
+    spanning_tree,
     standardized_similarity,
 )
 
@@ -124,6 +126,7 @@ LOSSES = {
     "standardized_similarity-cosine": (
         lambda rows: standardized_similarity(rows, "cosine")
     ),
+    "spanning_tree": lambda rows: spanning_tree(rows)[1],
     "RatioCutLoss": lambda rows: RatioCutLoss(K)(GRAPH, rows),
     "RatioCutLoss-two": (
         lambda rows: RatioCutLoss(K, prior=[0.2, 0.3, 0.5])(
@@ -179,7 +182,7 @@ def zeros_there(monkeypatch):
     def to_numpy(tensor):
         return np.zeros(tuple(tensor.shape))
 
-    for module in (cuts, forests, memories):
+    for module in (cuts, forests, memories, trees):
         monkeypatch.setattr(module, "to_numpy", to_numpy)
 
 

@@ -1,7 +1,5 @@
 """Perturbed forests and their losses as torch modules, for a training loop."""
 
-import functools
-import sys
 from dataclasses import dataclass, replace
 from math import prod
 from numbers import Integral, Real
@@ -16,7 +14,10 @@ from skdiffclust._constraints import constraints_from_matrix
 from skdiffclust._devices import refuse_other_devices
 from skdiffclust._torch import (
     at_least_float32,
+    differentiated_once,
     in_full_precision,
+    outside_compiler,
+    refuse_transforms,
     to_numpy,
     to_tensor,
 )
@@ -49,50 +50,6 @@ class _Request:
     n_clusters: int
     noise: Noise
     constraints: object
-
-
-def _outside_compiler(function):
-    """Run a method of a module outside of what torch.compile compiles.
-
-    As ``torch.compiler.disable`` does, whose import takes seconds: only once the
-    compiler was imported.
-    """
-
-    @functools.wraps(function)
-    def run(*args, **kwargs):
-        if "torch._dynamo" in sys.modules:
-            return torch.compiler.disable(function)(*args, **kwargs)
-        return function(*args, **kwargs)
-
-    return run
-
-
-def _refuse_transforms(tensor, name):
-    """Refuse a tensor of a transform of torch.func, which `name` cannot follow."""
-    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-        raise ValueError(
-            f"{name} cannot be used inside a transform of torch.func, such as grad or "
-            "vmap, because its forests are found outside torch. Call backward() or "
-            "torch.autograd.grad on its result instead, and pass a batch of "
-            "similarities (..., n, n) in place of vmap."
-        )
-
-
-def _differentiated_once(backward):
-    """Refuse, in a backward of a Function, gradients that need gradients themselves."""
-
-    @functools.wraps(backward)
-    def run(ctx, *cotangents):
-        if torch.is_grad_enabled():
-            raise ValueError(
-                "The gradients of the forests cannot be differentiated again: they "
-                "are piecewise constant. Got create_graph=True instead of False. Use "
-                "create_graph=False, or detach() this loss from what is "
-                "differentiated twice."
-            )
-        return backward(ctx, *cotangents)
-
-    return run
 
 
 def _as_float64(tensor):
@@ -225,7 +182,7 @@ class _Operator(torch.autograd.Function):
         return tuple(t.to(similarity.dtype) for t in (forests, weights, linked))
 
     @staticmethod
-    @_differentiated_once
+    @differentiated_once
     def backward(ctx, to_forest, to_weight, to_connectivity):
         (forests,) = ctx.saved_tensors
         gradient = torch.zeros_like(forests)
@@ -265,7 +222,7 @@ class _PartialLoss(torch.autograd.Function):
         return torch.from_numpy(losses).to(similarity)
 
     @staticmethod
-    @_differentiated_once
+    @differentiated_once
     def backward(ctx, cotangent):
         (gradients,) = ctx.saved_tensors
         return cotangent[:, None, None] * gradients, None
@@ -307,7 +264,7 @@ class _Perturbed(nn.Module):
 
     def _requests(self, similarity, constraints, n_clusters):
         """Return the shape of a batch, its items (b, n, n) and a _Request of each."""
-        _refuse_transforms(similarity, type(self).__name__)
+        refuse_transforms(similarity, type(self).__name__)
         refuse_other_devices(similarity, type(self).__name__)
         similarity = at_least_float32(similarity)
         n = similarity.shape[-1]
@@ -430,7 +387,7 @@ class PerturbedForest(_Perturbed):
         super().__init__(n_clusters, noise_scale, n_perturbations, seed, generator)
         self.noise = noise
 
-    @_outside_compiler
+    @outside_compiler
     @in_full_precision
     def forward(self, similarity, constraints=None, return_connectivity=False):
         """Compute the perturbed forests of similarities.
@@ -528,7 +485,7 @@ class PartialFenchelYoungLoss(_Perturbed):
         self.noise = noise
         self.reduction = reduction
 
-    @_outside_compiler
+    @outside_compiler
     @in_full_precision
     def forward(self, similarity, constraints, n_clusters=None):
         """Compare similarities with what is known.
@@ -608,7 +565,7 @@ class FenchelYoungLoss(_Perturbed):
                 f"{n_perturbations} instead."
             )
 
-    @_outside_compiler
+    @outside_compiler
     @in_full_precision
     def forward(self, similarity, forest):
         """Compute the loss between a similarity and a target forest.
