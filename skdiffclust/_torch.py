@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch import nn
 
 from skdiffclust._checkpoint import without_prefix
+from skdiffclust._devices import refuse_other_devices
 from skdiffclust._encoder import ACTIVATIONS, Encoder
 from skdiffclust._history import call_with
 
@@ -147,6 +148,37 @@ def differentiated_once(backward):
 def at_least_float32(tensor):
     """Return a tensor of half precision as float32, and any other as it is."""
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+
+
+def trained_tensor(tensor, argument, owner, shape, known=None):
+    """Return the argument that a loss trains, in float32 at least, after checks.
+
+    TypeError or ValueError, which names it, if it is no tensor of real numbers, has
+    fewer axes than `shape` names or is on a device that is not supported. With `known`,
+    the argument after it, gradients of that one alone mean that they were exchanged.
+    """
+    if torch.is_tensor(tensor) and tensor.is_floating_point():
+        is_known = getattr(known, "requires_grad", False) and not tensor.requires_grad
+        least = 1 + shape.replace("...,", "").count(",")
+        if tensor.layout == torch.strided and tensor.ndim >= least and not is_known:
+            refuse_other_devices(tensor, owner)
+            return at_least_float32(tensor)
+        got = f"one of shape {tuple(tensor.shape)}"
+        got += ", and gradients are tracked for the next argument only" * is_known
+        error = ValueError
+    else:
+        got = str(getattr(tensor, "dtype", "")) + f" {type(tensor).__name__}"
+        error = TypeError
+    raise error(
+        f"The {argument!r} argument of {owner} must be a dense tensor of float32 or "
+        f"float64, or in half precision, of shape {shape}. Got {got.strip()} instead. "
+        "What is trained comes first, and then what is known."
+    )
+
+
+def parameters_text(**parameters):
+    """Return the text of parameters in the representation of a module."""
+    return ", ".join(f"{name}={value!r}" for name, value in parameters.items())
 
 
 def encoder_module(encoder):

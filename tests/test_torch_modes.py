@@ -188,7 +188,7 @@ LOSSES = {
         1
     ],
     "spanning_tree": lambda e: spanning_tree(e)[1].sum(),
-    "RatioCutLoss": lambda e: RatioCutLoss(3)(GRAPH + GRAPH.T, e),
+    "RatioCutLoss": lambda e: RatioCutLoss(3)(e, GRAPH + GRAPH.T),
     "GEMINILoss": lambda e: GEMINILoss("mmd", mode="ovo")(e, GRAPH[:, :5]),
     "GEMINILoss-kl": lambda e: GEMINILoss("kl")(e),
     "AssociativeMemory": lambda e: AssociativeMemory(

@@ -88,7 +88,7 @@ def of_networks(rows):
     start = torch.zeros(2, 2, **like)
     layer = AssociativeMemory(2, 2, inverse_temperature=1.0, memories=start)
     layer = layer.to(rows.dtype)
-    return layer.reconstruction_loss(rows, code, back, sample_weight=rows[:, 0] ** 2)
+    return layer.reconstruction_loss(code, back, rows, sample_weight=rows[:, 0] ** 2)
 
 
 def memory(rows, **options):
@@ -127,10 +127,10 @@ LOSSES = {
         lambda rows: standardized_similarity(rows, "cosine")
     ),
     "spanning_tree": lambda rows: spanning_tree(rows)[1],
-    "RatioCutLoss": lambda rows: RatioCutLoss(K)(GRAPH, rows),
+    "RatioCutLoss": lambda rows: RatioCutLoss(K)(rows, GRAPH),
     "RatioCutLoss-two": (
         lambda rows: RatioCutLoss(K, prior=[0.2, 0.3, 0.5])(
-            GRAPH[:, :7], rows, rows[:7]
+            rows, GRAPH[:, :7], right=rows[:7]
         )
     ),
     **{

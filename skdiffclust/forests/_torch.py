@@ -6,13 +6,12 @@ import numpy as np
 import torch
 from scipy.sparse import csc_array
 
-from skdiffclust._devices import refuse_other_devices
 from skdiffclust._torch import (
-    at_least_float32,
     differentiated_once,
     outside_compiler,
     refuse_transforms,
     to_numpy,
+    trained_tensor,
 )
 from skdiffclust.forests._trees._minimum_spanning_tree import tree_of
 
@@ -91,7 +90,7 @@ def spanning_tree(X):
     Raises
     ------
     TypeError
-        If X is not a tensor.
+        If X is not a tensor of real numbers.
     ValueError
         If X has less than two dimensions, is empty or not finite, or if the gradient is
         to be differentiated again.
@@ -119,13 +118,6 @@ def spanning_tree(X):
     >>> X.grad.T
     tensor([[ 0.,  1., -1.]])
     """
-    if not torch.is_tensor(X) or X.ndim < 2:
-        kind = type(X).__name__ if not torch.is_tensor(X) else f"shape {tuple(X.shape)}"
-        error = ValueError if torch.is_tensor(X) else TypeError
-        raise error(
-            "The 'X' argument of spanning_tree must be a tensor of shape (..., n, d). "
-            f"Got {kind} instead."
-        )
+    X = trained_tensor(X, "X", "spanning_tree", "(..., n, d)")
     refuse_transforms(X, "spanning_tree")
-    refuse_other_devices(X, "spanning_tree")
-    return _Tree.apply(at_least_float32(X))
+    return _Tree.apply(X)

@@ -106,7 +106,7 @@ def calls_of_modules():
         ).backward(),
         "nn.spanning_tree": lambda: nn.spanning_tree(samples)[1].sum().backward(),
         "nn.RatioCutLoss": lambda: (
-            nn.RatioCutLoss(5)(GRAPH[:300][:, :300], logits).sum().backward()
+            nn.RatioCutLoss(5)(logits, GRAPH[:300][:, :300]).sum().backward()
         ),
         "nn.GEMINILoss": lambda: nn.GEMINILoss()(logits, samples).backward(),
         "nn.AssociativeMemory": lambda: (

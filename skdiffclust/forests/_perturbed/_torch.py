@@ -1,6 +1,7 @@
 """Perturbed forests and their losses as torch modules, for a training loop."""
 
 from dataclasses import dataclass, replace
+from inspect import signature
 from math import prod
 from numbers import Integral, Real
 
@@ -11,15 +12,15 @@ from torch import nn
 
 from skdiffclust._compat import Interval, StrOptions, validate_params
 from skdiffclust._constraints import constraints_from_matrix
-from skdiffclust._devices import refuse_other_devices
 from skdiffclust._torch import (
-    at_least_float32,
     differentiated_once,
     in_full_precision,
     outside_compiler,
+    parameters_text,
     refuse_transforms,
     to_numpy,
     to_tensor,
+    trained_tensor,
 )
 from skdiffclust._warnings import warn
 from skdiffclust.forests._perturbed import _fenchel_young, _hash
@@ -247,9 +248,9 @@ class _Perturbed(nn.Module):
         str
             As in ``repr`` of a module.
         """
-        return ", ".join(
-            f"{name}={getattr(self, name)!r}" for name in _RULES if hasattr(self, name)
-        )
+        # A generator has no text.
+        names = [name for name in signature(type(self)).parameters][:-1]
+        return parameters_text(**{name: getattr(self, name) for name in names})
 
     def _seeds(self, n_items):
         """One 64-bit seed for each item, the same at every call if `seed` is given."""
@@ -264,11 +265,12 @@ class _Perturbed(nn.Module):
 
     def _requests(self, similarity, constraints, n_clusters):
         """Return the shape of a batch, its items (b, n, n) and a _Request of each."""
+        similarity = trained_tensor(
+            similarity, "similarity", type(self).__name__, "(..., n, n)", constraints
+        )
         refuse_transforms(similarity, type(self).__name__)
-        refuse_other_devices(similarity, type(self).__name__)
-        similarity = at_least_float32(similarity)
         n = similarity.shape[-1]
-        if similarity.ndim < 2 or similarity.shape[-2] != n:
+        if similarity.shape[-2] != n:
             raise ValueError(
                 "The 'similarity' argument must have shape (..., n, n). Got "
                 f"{tuple(similarity.shape)} instead."
@@ -584,6 +586,10 @@ class FenchelYoungLoss(_Perturbed):
             Loss, which is non-negative up to rounding. NaN where the similarity is not
             finite.
         """
+        owner = type(self).__name__
+        similarity = trained_tensor(
+            similarity, "similarity", owner, "(..., n, n)", forest
+        )
         n = similarity.shape[-1]
         edges = _fenchel_young.check_forest(_off_the_device(forest), n)
         edges = to_tensor(edges, similarity.device)
@@ -618,8 +624,9 @@ def standardized_similarity(embedding, kind="sqeuclidean"):
         finite gradient. They are computed and returned in float32 for embeddings of
         half precision and under autocast.
     """
-    refuse_other_devices(embedding, "standardized_similarity")
-    embedding = at_least_float32(embedding)
+    embedding = trained_tensor(
+        embedding, "embedding", "standardized_similarity", "(..., n, d)"
+    )
     if callable(kind):
         similarity = kind(embedding)
     elif kind == "cosine":

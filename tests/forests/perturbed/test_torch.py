@@ -219,7 +219,7 @@ def test_a_loss_is_shown_with_its_parameters():
     loss = PartialFenchelYoungLoss(3, noise="gumbel", reduction="sum")
     assert repr(loss) == (
         "PartialFenchelYoungLoss(n_clusters=3, noise_scale=0.1, n_perturbations=100, "
-        "noise='gumbel', reduction='sum')"
+        "noise='gumbel', reduction='sum', seed=None)"
     )
 
 
