@@ -201,7 +201,7 @@ class _Operator(torch.autograd.Function):
 
 
 class _PartialLoss(torch.autograd.Function):
-    """Partial losses (b,) of similarities (b, n, n), each found with its gradient.
+    """Partial losses (b,) of similarities (b, n, n), and their gradients (b, n, n).
 
     From a copy on the CPU; NaN for what is not finite.
     """
@@ -219,12 +219,14 @@ class _PartialLoss(torch.autograd.Function):
                 relation, request.constraints, request.n_clusters, request.noise
             )
             gradients[item] = relation.spread(gradient)
-        ctx.save_for_backward(torch.from_numpy(gradients).to(similarity))
-        return torch.from_numpy(losses).to(similarity)
+        gradients = torch.from_numpy(gradients).to(similarity)
+        ctx.save_for_backward(gradients)
+        ctx.mark_non_differentiable(gradients)
+        return torch.from_numpy(losses).to(similarity), gradients
 
     @staticmethod
     @differentiated_once
-    def backward(ctx, cotangent):
+    def backward(ctx, cotangent, _):
         (gradients,) = ctx.saved_tensors
         return cotangent[:, None, None] * gradients, None
 
@@ -239,6 +241,28 @@ class _Perturbed(nn.Module):
         self.n_perturbations = n_perturbations
         self.seed = seed
         self.generator = generator
+        self._has_warned = False
+
+    def _warn_of_idle_noise(self, means):
+        """Warn once if no draw changed a forest: means (b, n, n) on the CPU, or less.
+
+        Both draws of an antithetic pair then give the forest of the similarity, as
+        theirs is also the heaviest of their mean. If there is no other forest, or the
+        gradient is zero, nothing is missing.
+        """
+        if self._has_warned or means.device.type != "cpu":
+            return
+        n_edges = float(means.detach().abs().sum())
+        n_pairs = means.numel() - means.shape[0] * means.shape[-1]
+        if 0 < n_edges < n_pairs and bool((means == means.round()).all()):
+            self._has_warned = True
+            warn(
+                f"The noise of {type(self).__name__} has no effect: each of the "
+                f"{self.n_perturbations} perturbations gives the forest of the "
+                "similarity without noise, and gradients carry no information on "
+                "other forests. Pass standardized_similarity(embedding), or increase "
+                f"noise_scale. It is {self.noise_scale:g}."
+            )
 
     def extra_repr(self):
         """Name the parameters in the module's text.
@@ -422,6 +446,7 @@ class PerturbedForest(_Perturbed):
             similarity, constraints, self.n_clusters
         )
         results = _Operator.apply(items, requests, return_connectivity)
+        self._warn_of_idle_noise(results[0])
         if not return_connectivity:
             results = results[:2]
         return tuple(part.reshape(batch + part.shape[1:]) for part in results)
@@ -513,14 +538,15 @@ class PartialFenchelYoungLoss(_Perturbed):
         n_clusters = self.n_clusters if n_clusters is None else n_clusters
         batch, items, requests = self._requests(similarity, constraints, n_clusters)
         requests = [_feasible(request) for request in requests]
-        losses = _PartialLoss.apply(items, requests)
+        losses, gradients = _PartialLoss.apply(items, requests)
+        self._warn_of_idle_noise(gradients)
         return _reduced(losses.reshape(batch), self.reduction)
 
 
 def partial_loss(similarity, constraints, n_clusters, noise):
     """Return the partial loss () of a tensor (n, n), for Constraints and a Noise."""
     request = _Request(n_clusters, noise, constraints)
-    return _PartialLoss.apply(similarity[None], [request])[0]
+    return _PartialLoss.apply(similarity[None], [request])[0][0]
 
 
 class FenchelYoungLoss(_Perturbed):
@@ -595,7 +621,9 @@ class FenchelYoungLoss(_Perturbed):
         edges = to_tensor(edges, similarity.device)
         i, j = edges.T
         batch, items, requests = self._requests(similarity, None, n - len(edges))
-        weights = _Operator.apply(items, requests, False)[1].reshape(batch)
+        forests, weights, _ = _Operator.apply(items, requests, False)
+        self._warn_of_idle_noise(forests)
+        weights = weights.reshape(batch)
         reached = similarity[..., i, j].sum(dim=-1) + similarity[..., j, i].sum(dim=-1)
         return _reduced(weights - reached, self.reduction)
 
