@@ -52,15 +52,16 @@ class _Tree(torch.autograd.Function):
     @staticmethod
     @differentiated_once
     def backward(ctx, _, to_lengths):
-        slopes = to_numpy(to_lengths.double()).ravel()
+        slopes = to_numpy(to_lengths.double()).repeat(2)
+        slopes[1::2] *= -1.0
         # One row for each sample and one column for each edge.
         incidence = csc_array(
             (
-                np.column_stack([slopes, -slopes]).ravel(),
+                slopes,
                 ctx.ends.ravel(),
-                2 * np.arange(len(slopes) + 1),
+                np.arange(0, len(slopes) + 1, 2),
             ),
-            shape=(prod(ctx.shape[:-1]), len(slopes)),
+            shape=(prod(ctx.shape[:-1]), len(slopes) // 2),
         )
         gradient = incidence @ ctx.directions
         return torch.from_numpy(gradient.reshape(ctx.shape)).to(to_lengths)
