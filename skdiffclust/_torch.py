@@ -117,14 +117,21 @@ def outside_compiler(function):
     return run
 
 
+def is_traced(tensor):
+    """Whether the values of a tensor cannot be read: in compiled code or torch.func."""
+    if torch.compiler.is_compiling():
+        return True
+    return torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+
+
 def refuse_transforms(tensor, name):
     """Refuse a tensor of a transform of torch.func, which `name` cannot follow."""
-    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+    if not torch.compiler.is_compiling() and is_traced(tensor):
         raise ValueError(
             f"{name} cannot be used inside a transform of torch.func, such as grad or "
-            "vmap, because it is computed outside torch. Call backward() or "
-            "torch.autograd.grad on its result instead, and pass a batch, which has "
-            "leading dimensions, in place of vmap."
+            "vmap, because it needs the values of its arguments. Call backward() or "
+            "torch.autograd.grad on its result instead, and in place of vmap pass a "
+            "batch with leading dimensions where these are allowed."
         )
 
 

@@ -17,6 +17,7 @@ from skdiffclust._torch import (
     module_identity,
     module_outputs,
     parameters_text,
+    refuse_transforms,
     sum_over_processes,
     to_numpy,
     to_tensor,
@@ -195,6 +196,7 @@ class RatioCutLoss(nn.Module):
             finite.
         """
         left = self._log_assignments(logits, "logits", graph)
+        refuse_transforms(left, "RatioCutLoss")
         if self.prior.device != left.device:
             self.to(left.device)
         sides = left, left

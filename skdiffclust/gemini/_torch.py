@@ -7,6 +7,7 @@ from skdiffclust._batches import mini_batches
 from skdiffclust._torch import (
     cluster_logits,
     in_full_precision,
+    is_traced,
     module_state,
     parameters_text,
     sum_over_processes,
@@ -157,7 +158,7 @@ class GEMINILoss(nn.Module):
                 f"sample and one cluster. Got shape {tuple(logits.shape)} instead. "
                 "Leave out batches without samples."
             )
-        if self._is_new and not torch.compiler.is_compiling():
+        if self._is_new and not is_traced(logits):
             self._is_new = False
             _warn_of_logits(logits.detach())
         assignments = torch.softmax(logits, dim=1)
