@@ -3,6 +3,7 @@
 import copy
 import functools
 import os
+import sys
 import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -13,6 +14,7 @@ import torch.distributed as dist
 from torch import nn
 
 from skdiffclust._checkpoint import without_prefix
+from skdiffclust._devices import refuse_other_devices
 from skdiffclust._encoder import ACTIVATIONS, Encoder
 from skdiffclust._history import call_with
 from skdiffclust._threads import largest_product, small_products
@@ -100,9 +102,91 @@ def in_full_precision(function):
     return run
 
 
+def outside_compiler(function):
+    """Run a function, or a method of a module, outside of what torch.compile compiles.
+
+    As ``torch.compiler.disable`` does, whose import takes seconds: only once the
+    compiler was imported.
+    """
+
+    @functools.wraps(function)
+    def run(*args, **kwargs):
+        if "torch._dynamo" in sys.modules:
+            return torch.compiler.disable(function)(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return run
+
+
+def is_traced(tensor):
+    """Whether the values of a tensor cannot be read: in compiled code or torch.func."""
+    if torch.compiler.is_compiling():
+        return True
+    return torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+
+
+def refuse_transforms(tensor, name):
+    """Refuse a tensor of a transform of torch.func, which `name` cannot follow."""
+    if not torch.compiler.is_compiling() and is_traced(tensor):
+        raise ValueError(
+            f"{name} cannot be used inside a transform of torch.func, such as grad or "
+            "vmap, because it needs the values of its arguments. Call backward() or "
+            "torch.autograd.grad on its result instead, and in place of vmap pass a "
+            "batch with leading dimensions where these are allowed."
+        )
+
+
+def differentiated_once(backward):
+    """Refuse, in a backward of a Function, gradients that need gradients themselves."""
+
+    @functools.wraps(backward)
+    def run(ctx, *cotangents):
+        if torch.is_grad_enabled():
+            raise ValueError(
+                "The gradients of forests and trees cannot be differentiated again, "
+                "since these are found outside torch. Got create_graph=True instead "
+                "of False. Use create_graph=False, or detach() this loss from what is "
+                "differentiated twice."
+            )
+        return backward(ctx, *cotangents)
+
+    return run
+
+
 def at_least_float32(tensor):
     """Return a tensor of half precision as float32, and any other as it is."""
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+
+
+def trained_tensor(tensor, argument, owner, shape, known=None):
+    """Return the argument that a loss trains, in float32 at least, after checks.
+
+    TypeError or ValueError, which names it, if it is no tensor of real numbers, has
+    fewer axes than `shape` names or is on a device that is not supported. With `known`,
+    the argument after it, gradients of that one alone mean that they were exchanged.
+    """
+    if torch.is_tensor(tensor) and tensor.is_floating_point():
+        is_known = getattr(known, "requires_grad", False) and not tensor.requires_grad
+        least = 1 + shape.replace("...,", "").count(",")
+        if tensor.layout == torch.strided and tensor.ndim >= least and not is_known:
+            refuse_other_devices(tensor, owner)
+            return at_least_float32(tensor)
+        got = f"one of shape {tuple(tensor.shape)}"
+        got += ", and gradients are tracked for the next argument only" * is_known
+        error = ValueError
+    else:
+        got = str(getattr(tensor, "dtype", "")) + f" {type(tensor).__name__}"
+        error = TypeError
+    raise error(
+        f"The {argument!r} argument of {owner} must be a dense tensor of float32 or "
+        f"float64, or in half precision, of shape {shape}. Got {got.strip()} instead. "
+        "What is trained comes first, and then what is known."
+    )
+
+
+def parameters_text(**parameters):
+    """Return the text of parameters in the representation of a module."""
+    return ", ".join(f"{name}={value!r}" for name, value in parameters.items())
 
 
 def encoder_module(encoder):

@@ -13,6 +13,7 @@ from skdiffclust.forests._perturbed._torch import (
     PerturbedForest,
     standardized_similarity,
 )
+from skdiffclust.forests._torch import spanning_tree
 from skdiffclust.gemini._torch import GEMINILoss
 from skdiffclust.memories._torch import AssociativeMemory
 
@@ -24,5 +25,6 @@ __all__ = [
     "PerturbedForest",
     "RatioCutLoss",
     "gather_over_processes",
+    "spanning_tree",
     "standardized_similarity",
 ]

@@ -3,6 +3,7 @@
 import copy
 import threading
 from contextlib import nullcontext
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from skdiffclust.nn import (
     PartialFenchelYoungLoss,
     PerturbedForest,
     RatioCutLoss,
+    spanning_tree,
     standardized_similarity,
 )
 
@@ -186,7 +188,8 @@ LOSSES = {
     "PerturbedForest": lambda e: PerturbedForest(3, seed=0)(standardized_similarity(e))[
         1
     ],
-    "RatioCutLoss": lambda e: RatioCutLoss(3)(GRAPH + GRAPH.T, e),
+    "spanning_tree": lambda e: spanning_tree(e)[1].sum(),
+    "RatioCutLoss": lambda e: RatioCutLoss(3)(e, GRAPH + GRAPH.T),
     "GEMINILoss": lambda e: GEMINILoss("mmd", mode="ovo")(e, GRAPH[:, :5]),
     "GEMINILoss-kl": lambda e: GEMINILoss("kl")(e),
     "AssociativeMemory": lambda e: AssociativeMemory(
@@ -246,7 +249,8 @@ def test_estimators_refuse_other_devices_by_name(estimator, device):
         model.fit(X, Y)
 
 
-FORESTS = [name for name in LOSSES if "Young" in name] + ["PerturbedForest"]
+FORESTS = [name for name in LOSSES if "Young" in name]
+FORESTS += ["PerturbedForest", "spanning_tree"]
 
 
 @pytest.mark.parametrize("name", FORESTS)
@@ -283,3 +287,74 @@ def test_second_gradients_of_losses_of_forests_are_refused(name):
         torch.autograd.grad(LOSSES[name](leaf), leaf, create_graph=True)
     (gradient,) = torch.autograd.grad(LOSSES[name](leaf), leaf)
     assert gradient.any()
+
+
+PAGE = Path(__file__).resolve().parents[1] / "doc" / "user_guide" / "learning.rst"
+MODULES = {name.partition("-")[0] for name in LOSSES}
+COLUMNS = {
+    "torch.func.grad": lambda loss, batch: torch.func.grad(loss)(batch[0]),
+    "torch.func.vmap": lambda loss, batch: torch.func.vmap(loss)(batch),
+    "torch.compile": lambda loss, batch: compiled_gradient(loss, batch[0]),
+    "autocast": lambda loss, batch: autocast_gradient(loss, batch[0]),
+}
+
+
+def gradient(loss, samples):
+    """Return the gradient of a function of samples."""
+    leaf = samples.clone().requires_grad_()
+    return torch.autograd.grad(loss(leaf), leaf)[0]
+
+
+def compiled_gradient(loss, samples):
+    """Return the gradient of a compiled function, of one graph or of parts."""
+    return gradient(torch.compile(loss, backend="eager"), samples)
+
+
+def autocast_gradient(loss, samples):
+    """Return the gradient of a function that runs under autocast, as torch advises."""
+    leaf = samples.clone().requires_grad_()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        value = loss(leaf)
+    return torch.autograd.grad(value, leaf)[0]
+
+
+def cells():
+    """Return the cells of the page's table by module and column."""
+    text = PAGE.read_text(encoding="utf-8").partition(":header: module, ")[2]
+    header, *rows = text.partition("\n\nThe forests")[0].splitlines()
+    columns = header.split(", ")
+    table = [row.strip().split(", ") for row in rows if ", " in row]
+    return {
+        (name, column): value
+        for name, *values in table
+        for column, value in zip(columns, values, strict=True)
+    }
+
+
+CELLS = cells()
+
+
+def test_the_table_of_modes_has_every_module():
+    assert {name for name, _ in CELLS} == MODULES
+    assert {column for _, column in CELLS} == {*COLUMNS}
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+@pytest.mark.parametrize("name", sorted(MODULES))
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # the compiler's
+def test_a_cell_of_the_table_of_modes_is_true(name, column):
+    generator = torch.Generator().manual_seed(2)
+    batch = torch.randn(2, N, 3, generator=generator)
+    loss = LOSSES[name] if name in LOSSES else LOSSES[f"{name}-rbf"]
+    run = COLUMNS[column]
+    if CELLS[name, column] == "refused":
+        with pytest.raises(ValueError, match=f"{name} cannot be used inside a transf"):
+            run(loss, batch)
+        return
+    assert CELLS[name, column] == "works"
+    found = run(loss, batch)
+    if column == "torch.func.vmap":
+        expected = torch.stack([loss(item) for item in batch])
+    else:
+        expected = gradient(loss, batch[0])
+    torch.testing.assert_close(found, expected)

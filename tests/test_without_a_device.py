@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from skdiffclust import SpanningForestEmbedding
 from skdiffclust._constraints import as_constraints
 from skdiffclust.cuts import _torch as cuts
+from skdiffclust.forests import _torch as trees
 from skdiffclust.forests._embedding._torch import ModuleTrainer
 from skdiffclust.forests._perturbed import _torch as forests
 from skdiffclust.memories import _torch as memories
@@ -28,6 +29,7 @@ from skdiffclust.nn import (
     PartialFenchelYoungLoss,
     PerturbedForest,
     RatioCutLoss,
+    spanning_tree,
     standardized_similarity,
 )
 
@@ -86,7 +88,7 @@ def of_networks(rows):
     start = torch.zeros(2, 2, **like)
     layer = AssociativeMemory(2, 2, inverse_temperature=1.0, memories=start)
     layer = layer.to(rows.dtype)
-    return layer.reconstruction_loss(rows, code, back, sample_weight=rows[:, 0] ** 2)
+    return layer.reconstruction_loss(code, back, rows, sample_weight=rows[:, 0] ** 2)
 
 
 def memory(rows, **options):
@@ -124,10 +126,11 @@ LOSSES = {
     "standardized_similarity-cosine": (
         lambda rows: standardized_similarity(rows, "cosine")
     ),
-    "RatioCutLoss": lambda rows: RatioCutLoss(K)(GRAPH, rows),
+    "spanning_tree": lambda rows: spanning_tree(rows)[1],
+    "RatioCutLoss": lambda rows: RatioCutLoss(K)(rows, GRAPH),
     "RatioCutLoss-two": (
         lambda rows: RatioCutLoss(K, prior=[0.2, 0.3, 0.5])(
-            GRAPH[:, :7], rows, rows[:7]
+            rows, GRAPH[:, :7], right=rows[:7]
         )
     ),
     **{
@@ -179,7 +182,7 @@ def zeros_there(monkeypatch):
     def to_numpy(tensor):
         return np.zeros(tuple(tensor.shape))
 
-    for module in (cuts, forests, memories):
+    for module in (cuts, forests, memories, trees):
         monkeypatch.setattr(module, "to_numpy", to_numpy)
 
 

@@ -10,7 +10,6 @@ from torch import nn
 from torch.nn import functional
 
 from skdiffclust._batches import by_batches
-from skdiffclust._devices import refuse_other_devices
 from skdiffclust._torch import (
     ModuleState,
     Parts,
@@ -18,9 +17,12 @@ from skdiffclust._torch import (
     in_full_precision,
     module_identity,
     module_outputs,
+    parameters_text,
+    refuse_transforms,
     sum_over_processes,
     to_numpy,
     to_tensor,
+    trained_tensor,
 )
 from skdiffclust._validation import refuse_container
 from skdiffclust.cuts._training import DECAYS
@@ -97,7 +99,7 @@ class RatioCutLoss(nn.Module):
     >>> from skdiffclust.nn import RatioCutLoss
     >>> graph = torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 3.0], [0.0, 3.0, 0.0]])
     >>> logits = torch.tensor([[9.0, 0.0], [0.0, 9.0], [0.0, 9.0]], requires_grad=True)
-    >>> loss = RatioCutLoss(2, balance_weight=0.0)(graph, logits)
+    >>> loss = RatioCutLoss(2, balance_weight=0.0)(logits, graph)
     >>> loss.backward()
     >>> round(loss.item(), 2), logits.grad.shape
     (0.56, torch.Size([3, 2]))
@@ -147,18 +149,36 @@ class RatioCutLoss(nn.Module):
         self.register_buffer("prior", (prior / prior.sum()).to(dtype))
         self.register_buffer("proportions", torch.zeros(n_clusters, dtype=dtype))
 
+    def extra_repr(self):
+        """Name the parameters in the module's text.
+
+        Returns
+        -------
+        str
+            As in ``repr`` of a module.
+        """
+        return parameters_text(
+            n_clusters=len(self.prior),
+            balance_weight=self.balance_weight,
+            averaging_rate=self.averaging_rate,
+            prior=[round(share, 6) for share in self.prior.tolist()],
+            cut=self.cut,
+        )
+
     @in_full_precision
-    def forward(self, block, left, right=None, *, degrees=None):
+    def forward(self, logits, graph, *, right=None, degrees=None):
         """Return the loss of a batch.
 
         Parameters
         ----------
-        block : tensor (dense or sparse) or scipy sparse matrix of shape (a, b)
+        logits : tensor of shape (a, n_clusters)
+            Outputs of an encoder before the softmax, for the samples of the rows of
+            the graph ("left").
+        graph : tensor or array, dense or sparse, of shape (a, b)
             Non-negative similarities between left and right samples.
-        left : tensor of shape (a, n_clusters)
-            Logits of the left samples, i.e. outputs of an encoder before the softmax.
         right : tensor of shape (b, n_clusters), default=None
-            Logits of the right samples. With None, both sides are the same samples.
+            Logits of the samples of the columns of the graph ("right"). With None,
+            these are the same samples.
         degrees : tensor or pair of tensors of shapes (a,) and (b,), default=None
             Degrees of the left samples in the whole graph, and those of the right
             samples if `right` is passed. Only used with ``cut="normalized"``. By
@@ -171,21 +191,26 @@ class RatioCutLoss(nn.Module):
 
         Raises
         ------
+        TypeError
+            If the logits or the graph are no tensors.
         ValueError
             If shapes are inconsistent, a weight is negative or NaN, or the loss is not
             finite.
         """
-        refuse_other_devices(left, "RatioCutLoss")
+        left = self._log_assignments(logits, "logits", graph)
+        refuse_transforms(left, "RatioCutLoss")
         if self.prior.device != left.device:
             self.to(left.device)
-        right = left if right is None else right
-        sides = [self._log_assignments(logits) for logits in (left, right)]
-        block = _as_block(block, sides[0])
-        if block.shape != (len(left), len(right)):
+        sides = left, left
+        if right is not None:
+            sides = left, self._log_assignments(right, "right")
+        block = _as_block(graph, left)
+        shape = tuple(len(side) for side in sides)
+        if block.shape != shape:
             raise ValueError(
-                "The 'block' parameter of RatioCutLoss must have one row for each left "
-                "sample and one column for each right sample, "
-                f"{(len(left), len(right))}. Got {tuple(block.shape)} instead."
+                "The 'graph' argument of RatioCutLoss must have one row for each left "
+                f"sample and one column for each right sample, {shape}. Got "
+                f"{tuple(block.shape)} instead."
             )
         if self.cut == "normalized":
             weights = self._degrees(degrees, block, sides)
@@ -210,15 +235,19 @@ class RatioCutLoss(nn.Module):
             self.proportions.copy_(running)
         return loss
 
-    def _log_assignments(self, logits):
+    def _log_assignments(self, logits, argument, known=None):
         """Return the log-softmax (n, k) of logits (n, k), float32 at least."""
-        if logits.ndim != 2 or logits.shape[1] != len(self.prior):
+        n_clusters = len(self.prior)
+        logits = trained_tensor(
+            logits, argument, "RatioCutLoss", f"(n, {n_clusters})", known
+        )
+        if logits.shape[1:] != (n_clusters,):
             raise ValueError(
-                "The logits of RatioCutLoss must have one column for each of "
-                f"n_clusters={len(self.prior)}. Got {tuple(logits.shape)} instead."
+                f"The {argument!r} argument of RatioCutLoss must have one column for "
+                f"each of n_clusters={n_clusters}. Got {tuple(logits.shape)} instead. "
+                "The logits come first, and then the graph."
             )
-        dtype = torch.promote_types(logits.dtype, torch.float32)
-        return functional.log_softmax(logits, dim=1, dtype=dtype)
+        return functional.log_softmax(logits, dim=1)
 
     def _degrees(self, degrees, block, sides):
         """Return the degrees [(a,), (b,)] of both sides, as given or not."""
@@ -273,6 +302,11 @@ def _as_block(block, like):
         block = torch.sparse_coo_tensor(
             np.stack(block.coords), block.data, block.shape, check_invariants=True
         )
+    if not isinstance(block, torch.Tensor | np.ndarray):
+        raise TypeError(
+            "The 'graph' argument of RatioCutLoss must be a tensor, an array or a "
+            f"sparse matrix. Got {type(block).__name__} instead."
+        )
     block = torch.as_tensor(block)
     if block.layout not in (torch.strided, torch.sparse_coo):
         block = block.to_sparse_coo()
@@ -280,7 +314,7 @@ def _as_block(block, like):
     weights = block._values() if block.is_sparse else block
     if not (weights >= 0).all():  # nor is NaN
         raise ValueError(
-            "The 'block' parameter of RatioCutLoss must have weights of at least 0. "
+            "The 'graph' argument of RatioCutLoss must have weights of at least 0. "
             "Got a negative one or NaN instead. Convert distances to similarities "
             "first."
         )

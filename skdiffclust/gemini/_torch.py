@@ -4,15 +4,17 @@ import torch
 from torch import nn
 
 from skdiffclust._batches import mini_batches
-from skdiffclust._devices import refuse_other_devices
 from skdiffclust._torch import (
     cluster_logits,
     in_full_precision,
+    is_traced,
     module_state,
+    parameters_text,
     sum_over_processes,
     to_numpy,
     to_tensor,
     train_module,
+    trained_tensor,
 )
 from skdiffclust._warnings import warn
 from skdiffclust.gemini._objectives import OBJECTIVES, mode_for
@@ -105,6 +107,21 @@ class GEMINILoss(nn.Module):
         self.reduce = sum_over_processes if reduce is None else reduce
         self._is_new = True
 
+    def extra_repr(self):
+        """Name the parameters in the module's text.
+
+        Returns
+        -------
+        str
+            As in ``repr`` of a module.
+        """
+        return parameters_text(
+            objective=self.objective,
+            mode=self.mode,
+            relation=self.relation,
+            reduce=getattr(self.reduce, "__name__", self.reduce),
+        )
+
     @in_full_precision
     def forward(self, logits, relation=None):
         """Compute the loss of a batch.
@@ -134,19 +151,17 @@ class GEMINILoss(nn.Module):
             At the first call only, if the logits look like probabilities, or if they
             are so large that the gradient is zero. Not in compiled code.
         """
-        refuse_other_devices(logits, "GEMINILoss")
-        if not logits.numel():
+        logits = trained_tensor(logits, "logits", "GEMINILoss", "(n, k)", relation)
+        if logits.ndim != 2 or not logits.numel():
             raise ValueError(
-                "The 'logits' argument of GEMINILoss must have at least one sample and "
-                f"one cluster. Got shape {tuple(logits.shape)} instead. Leave out "
-                "batches without samples."
+                "The 'logits' argument of GEMINILoss must be a matrix of at least one "
+                f"sample and one cluster. Got shape {tuple(logits.shape)} instead. "
+                "Leave out batches without samples."
             )
-        if self._is_new and not torch.compiler.is_compiling():
+        if self._is_new and not is_traced(logits):
             self._is_new = False
             _warn_of_logits(logits.detach())
-        # Half precision, as under autocast, is too coarse for sums over samples.
-        dtype = torch.promote_types(logits.dtype, torch.float32)
-        assignments = torch.softmax(logits, dim=1, dtype=dtype)
+        assignments = torch.softmax(logits, dim=1)
         if self.objective in GENERATORS:
             return -self._divergence(assignments)
         relation = self._check(assignments, relation)
@@ -157,6 +172,11 @@ class GEMINILoss(nn.Module):
     def _check(self, assignments, relation):
         """Return features (n, r), or a matrix (n, n), of the dtype of assignments."""
         n_rows = len(assignments)
+        if relation is not None and not torch.is_tensor(relation):
+            raise TypeError(
+                "The 'relation' argument of GEMINILoss must be a tensor. Got "
+                f"{type(relation).__name__} instead. Convert it by torch.as_tensor."
+            )
         if relation is None or len(relation) != n_rows:
             got = None if relation is None else tuple(relation.shape)
             raise ValueError(

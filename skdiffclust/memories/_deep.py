@@ -209,7 +209,12 @@ class DeepTraining:
             return (error * weight).sum() / weight.sum()
         model.memory.dynamics = dynamics_of_codes(self.deep, float(model.beta))
         return model.memory.reconstruction_loss(
-            Z, model.encoder, model.decoder, shown, weight, labels
+            model.encoder,
+            model.decoder,
+            Z,
+            start=shown,
+            sample_weight=weight,
+            labels=labels,
         )
 
     def _close(self, loop, loss):

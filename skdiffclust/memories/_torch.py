@@ -4,14 +4,15 @@ import numpy as np
 import torch
 from torch import nn
 
-from skdiffclust._devices import refuse_other_devices
 from skdiffclust._torch import (
     Parts,
     at_least_float32,
     in_full_precision,
+    parameters_text,
     sum_over_processes,
     to_numpy,
     to_tensor,
+    trained_tensor,
 )
 from skdiffclust.memories._dynamics import (
     Completion,
@@ -159,6 +160,25 @@ def _mean(values, weight=None):
     return total / mass
 
 
+def _check_broadcast(tensor, argument, shape):
+    """Refuse an argument of AssociativeMemory that does not fit a shape, by name."""
+    if tensor is None:
+        return
+    if not torch.is_tensor(tensor):
+        raise TypeError(
+            f"The {argument!r} argument of AssociativeMemory must be a tensor. Got "
+            f"{type(tensor).__name__} instead."
+        )
+    own = (1,) * (len(shape) - tensor.ndim) + tuple(tensor.shape)
+    if len(own) != len(shape) or not all(
+        size in (1, wanted) for size, wanted in zip(own, shape, strict=True)
+    ):
+        raise ValueError(
+            f"The {argument!r} argument of AssociativeMemory must fit the shape "
+            f"{tuple(shape)} of the samples. Got {tuple(tensor.shape)} instead."
+        )
+
+
 class AssociativeMemory(nn.Module):
     r"""Associative memory as a torch module, with its recall, energy and loss.
 
@@ -250,6 +270,33 @@ class AssociativeMemory(nn.Module):
         )
         self.dynamics = Dynamics(inverse_temperature, n_steps, step_size, metric)
 
+    def extra_repr(self):
+        """Name the parameters in the module's text.
+
+        Returns
+        -------
+        str
+            As in ``repr`` of a module.
+        """
+        n_clusters, n_features = self.memories.shape
+        return parameters_text(
+            n_clusters=n_clusters,
+            n_features=n_features,
+            **self.dynamics._asdict(),
+            weighted=self.log_weights.requires_grad,
+        )
+
+    def _samples(self, X, argument="X"):
+        """Return samples or codes (..., n_features) in float32 at least."""
+        width = self.memories.shape[1]
+        X = trained_tensor(X, argument, "AssociativeMemory", f"(n, {width})")
+        if X.shape[-1] != width:
+            raise ValueError(
+                f"The {argument!r} argument of AssociativeMemory must have one column "
+                f"for each of n_features={width}. Got shape {tuple(X.shape)} instead."
+            )
+        return X
+
     @in_full_precision
     def forward(self, X, mask=None):
         """Return the samples after `n_steps` attraction steps.
@@ -267,8 +314,8 @@ class AssociativeMemory(nn.Module):
         torch.Tensor of shape (n_samples, n_features)
             Recalled samples.
         """
-        refuse_other_devices(X, "AssociativeMemory")
-        X = at_least_float32(X)
+        X = self._samples(X)
+        _check_broadcast(mask, "mask", X.shape)
         moves = None if mask is None else (~mask.bool()).to(X.dtype)
         memories = at_least_float32(self.memories)
         log_weights = at_least_float32(self.log_weights)
@@ -294,7 +341,8 @@ class AssociativeMemory(nn.Module):
             Mean squared error (absolute error for "manhattan"), of the samples of all
             processes under ``torchrun``.
         """
-        X = at_least_float32(X)
+        X = self._samples(X)
+        _check_broadcast(mask, "mask", X.shape)
         hidden = torch.ones_like(X, dtype=torch.bool)
         start = X
         if mask is not None:
@@ -306,7 +354,7 @@ class AssociativeMemory(nn.Module):
         return _mean(torch.where(hidden, error, 0.0), hidden.to(error.dtype))
 
     def reconstruction_loss(
-        self, X, encoder, decoder, start=None, sample_weight=None, labels=None
+        self, encoder, decoder, X, *, start=None, sample_weight=None, labels=None
     ):
         """Return the loss of an autoencoder whose codes are recalled (deep ClAM).
 
@@ -317,12 +365,12 @@ class AssociativeMemory(nn.Module):
 
         Parameters
         ----------
-        X : torch.Tensor of shape (n_samples, n_inputs)
-            Samples to reconstruct.
         encoder : callable
             From samples (n_samples, n_inputs) to codes (n_samples, n_features).
         decoder : callable
             From codes (of unit length for "cosine") to samples.
+        X : torch.Tensor of shape (n_samples, n_inputs)
+            Samples to reconstruct.
         start : torch.Tensor of shape (n_samples, n_inputs), default=None
             Input of the encoder if it differs from X, e.g. because features are hidden.
         sample_weight : torch.Tensor of shape (n_samples,), default=None
@@ -336,6 +384,18 @@ class AssociativeMemory(nn.Module):
         torch.Tensor of shape ()
             Loss; under ``torchrun``, that of the samples of all processes.
         """
+        for argument, network in (("encoder", encoder), ("decoder", decoder)):
+            if not callable(network):
+                raise TypeError(
+                    f"The {argument!r} argument of AssociativeMemory must be callable, "
+                    f"such as a module. Got {type(network).__name__} instead."
+                )
+        _check_broadcast(sample_weight, "sample_weight", X.shape[:1])
+        if labels is not None and labels.shape != X.shape[:1]:
+            raise ValueError(
+                "The 'labels' argument of AssociativeMemory must have one label for "
+                f"each of {len(X)} samples. Got {tuple(labels.shape)} instead."
+            )
         code = encoder(X if start is None else start)
         if self.dynamics.metric == "cosine":
             code = _on_sphere(code)
@@ -380,8 +440,7 @@ class AssociativeMemory(nn.Module):
             Energies.
         """
         metric = self.dynamics.metric
-        refuse_other_devices(X, "AssociativeMemory")
-        X = at_least_float32(X)
+        X = self._samples(X)
         if metric == "cosine":
             X = _on_sphere(X)
         total = torch.logsumexp(self._logits(X), dim=-1)

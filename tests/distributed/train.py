@@ -41,12 +41,12 @@ class Deep(nn.Module):
 
     def forward(self, X):
         """Return the loss of rows."""
-        return self.memory.reconstruction_loss(X, self.encoder, self.decoder)
+        return self.memory.reconstruction_loss(self.encoder, self.decoder, X)
 
 
 def ratio_cut(module, X, y, graph):
     """PRCut."""
-    return RatioCutLoss(3, balance_weight=2.0)(graph, module(X))
+    return RatioCutLoss(3, balance_weight=2.0)(module(X), graph)
 
 
 def forest(module, X, y, graph):

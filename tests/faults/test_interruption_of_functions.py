@@ -104,8 +104,9 @@ def calls_of_modules():
         "nn.FenchelYoungLoss": lambda: nn.FenchelYoungLoss()(
             similarity, torch.tensor([[0, 1], [1, 2]])
         ).backward(),
+        "nn.spanning_tree": lambda: nn.spanning_tree(samples)[1].sum().backward(),
         "nn.RatioCutLoss": lambda: (
-            nn.RatioCutLoss(5)(GRAPH[:300][:, :300], logits).sum().backward()
+            nn.RatioCutLoss(5)(logits, GRAPH[:300][:, :300]).sum().backward()
         ),
         "nn.GEMINILoss": lambda: nn.GEMINILoss()(logits, samples).backward(),
         "nn.AssociativeMemory": lambda: (

@@ -265,7 +265,11 @@ def deep_losses(rows):
         "plain": inner.loss(X[rows]),
         "masked": inner.loss(X[rows], mask),
         "deep": layer.reconstruction_loss(
-            X[rows], encoder, decoder, X[rows] * mask, weight[rows]
+            encoder,
+            decoder,
+            X[rows],
+            start=X[rows] * mask,
+            sample_weight=weight[rows],
         ),
     }
     weights = [*encoder.parameters(), *layer.parameters(), inner.memories]

@@ -1,8 +1,7 @@
 """Perturbed forests and their losses as torch modules, for a training loop."""
 
-import functools
-import sys
 from dataclasses import dataclass, replace
+from inspect import signature
 from math import prod
 from numbers import Integral, Real
 
@@ -13,12 +12,15 @@ from torch import nn
 
 from skdiffclust._compat import Interval, StrOptions, validate_params
 from skdiffclust._constraints import constraints_from_matrix
-from skdiffclust._devices import refuse_other_devices
 from skdiffclust._torch import (
-    at_least_float32,
+    differentiated_once,
     in_full_precision,
+    outside_compiler,
+    parameters_text,
+    refuse_transforms,
     to_numpy,
     to_tensor,
+    trained_tensor,
 )
 from skdiffclust._warnings import warn
 from skdiffclust.forests._perturbed import _fenchel_young, _hash
@@ -49,50 +51,6 @@ class _Request:
     n_clusters: int
     noise: Noise
     constraints: object
-
-
-def _outside_compiler(function):
-    """Run a method of a module outside of what torch.compile compiles.
-
-    As ``torch.compiler.disable`` does, whose import takes seconds: only once the
-    compiler was imported.
-    """
-
-    @functools.wraps(function)
-    def run(*args, **kwargs):
-        if "torch._dynamo" in sys.modules:
-            return torch.compiler.disable(function)(*args, **kwargs)
-        return function(*args, **kwargs)
-
-    return run
-
-
-def _refuse_transforms(tensor, name):
-    """Refuse a tensor of a transform of torch.func, which `name` cannot follow."""
-    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-        raise ValueError(
-            f"{name} cannot be used inside a transform of torch.func, such as grad or "
-            "vmap, because its forests are found outside torch. Call backward() or "
-            "torch.autograd.grad on its result instead, and pass a batch of "
-            "similarities (..., n, n) in place of vmap."
-        )
-
-
-def _differentiated_once(backward):
-    """Refuse, in a backward of a Function, gradients that need gradients themselves."""
-
-    @functools.wraps(backward)
-    def run(ctx, *cotangents):
-        if torch.is_grad_enabled():
-            raise ValueError(
-                "The gradients of the forests cannot be differentiated again: they "
-                "are piecewise constant. Got create_graph=True instead of False. Use "
-                "create_graph=False, or detach() this loss from what is "
-                "differentiated twice."
-            )
-        return backward(ctx, *cotangents)
-
-    return run
 
 
 def _as_float64(tensor):
@@ -225,7 +183,7 @@ class _Operator(torch.autograd.Function):
         return tuple(t.to(similarity.dtype) for t in (forests, weights, linked))
 
     @staticmethod
-    @_differentiated_once
+    @differentiated_once
     def backward(ctx, to_forest, to_weight, to_connectivity):
         (forests,) = ctx.saved_tensors
         gradient = torch.zeros_like(forests)
@@ -243,7 +201,7 @@ class _Operator(torch.autograd.Function):
 
 
 class _PartialLoss(torch.autograd.Function):
-    """Partial losses (b,) of similarities (b, n, n), each found with its gradient.
+    """Partial losses (b,) of similarities (b, n, n), and their gradients (b, n, n).
 
     From a copy on the CPU; NaN for what is not finite.
     """
@@ -261,12 +219,14 @@ class _PartialLoss(torch.autograd.Function):
                 relation, request.constraints, request.n_clusters, request.noise
             )
             gradients[item] = relation.spread(gradient)
-        ctx.save_for_backward(torch.from_numpy(gradients).to(similarity))
-        return torch.from_numpy(losses).to(similarity)
+        gradients = torch.from_numpy(gradients).to(similarity)
+        ctx.save_for_backward(gradients)
+        ctx.mark_non_differentiable(gradients)
+        return torch.from_numpy(losses).to(similarity), gradients
 
     @staticmethod
-    @_differentiated_once
-    def backward(ctx, cotangent):
+    @differentiated_once
+    def backward(ctx, cotangent, _):
         (gradients,) = ctx.saved_tensors
         return cotangent[:, None, None] * gradients, None
 
@@ -281,6 +241,28 @@ class _Perturbed(nn.Module):
         self.n_perturbations = n_perturbations
         self.seed = seed
         self.generator = generator
+        self._has_warned = False
+
+    def _warn_of_idle_noise(self, means):
+        """Warn once if no draw changed a forest: means (b, n, n) on the CPU, or less.
+
+        Both draws of an antithetic pair then give the forest of the similarity, as
+        theirs is also the heaviest of their mean. If there is no other forest, or the
+        gradient is zero, nothing is missing.
+        """
+        if self._has_warned or means.device.type != "cpu":
+            return
+        n_edges = float(means.detach().abs().sum())
+        n_pairs = means.numel() - means.shape[0] * means.shape[-1]
+        if 0 < n_edges < n_pairs and bool((means == means.round()).all()):
+            self._has_warned = True
+            warn(
+                f"The noise of {type(self).__name__} has no effect: each of the "
+                f"{self.n_perturbations} perturbations gives the forest of the "
+                "similarity without noise, and gradients carry no information on "
+                "other forests. Pass standardized_similarity(embedding), or increase "
+                f"noise_scale. It is {self.noise_scale:g}."
+            )
 
     def extra_repr(self):
         """Name the parameters in the module's text.
@@ -290,9 +272,9 @@ class _Perturbed(nn.Module):
         str
             As in ``repr`` of a module.
         """
-        return ", ".join(
-            f"{name}={getattr(self, name)!r}" for name in _RULES if hasattr(self, name)
-        )
+        # A generator has no text.
+        names = [name for name in signature(type(self)).parameters][:-1]
+        return parameters_text(**{name: getattr(self, name) for name in names})
 
     def _seeds(self, n_items):
         """One 64-bit seed for each item, the same at every call if `seed` is given."""
@@ -307,11 +289,12 @@ class _Perturbed(nn.Module):
 
     def _requests(self, similarity, constraints, n_clusters):
         """Return the shape of a batch, its items (b, n, n) and a _Request of each."""
-        _refuse_transforms(similarity, type(self).__name__)
-        refuse_other_devices(similarity, type(self).__name__)
-        similarity = at_least_float32(similarity)
+        similarity = trained_tensor(
+            similarity, "similarity", type(self).__name__, "(..., n, n)", constraints
+        )
+        refuse_transforms(similarity, type(self).__name__)
         n = similarity.shape[-1]
-        if similarity.ndim < 2 or similarity.shape[-2] != n:
+        if similarity.shape[-2] != n:
             raise ValueError(
                 "The 'similarity' argument must have shape (..., n, n). Got "
                 f"{tuple(similarity.shape)} instead."
@@ -430,7 +413,7 @@ class PerturbedForest(_Perturbed):
         super().__init__(n_clusters, noise_scale, n_perturbations, seed, generator)
         self.noise = noise
 
-    @_outside_compiler
+    @outside_compiler
     @in_full_precision
     def forward(self, similarity, constraints=None, return_connectivity=False):
         """Compute the perturbed forests of similarities.
@@ -463,6 +446,7 @@ class PerturbedForest(_Perturbed):
             similarity, constraints, self.n_clusters
         )
         results = _Operator.apply(items, requests, return_connectivity)
+        self._warn_of_idle_noise(results[0])
         if not return_connectivity:
             results = results[:2]
         return tuple(part.reshape(batch + part.shape[1:]) for part in results)
@@ -528,7 +512,7 @@ class PartialFenchelYoungLoss(_Perturbed):
         self.noise = noise
         self.reduction = reduction
 
-    @_outside_compiler
+    @outside_compiler
     @in_full_precision
     def forward(self, similarity, constraints, n_clusters=None):
         """Compare similarities with what is known.
@@ -554,14 +538,15 @@ class PartialFenchelYoungLoss(_Perturbed):
         n_clusters = self.n_clusters if n_clusters is None else n_clusters
         batch, items, requests = self._requests(similarity, constraints, n_clusters)
         requests = [_feasible(request) for request in requests]
-        losses = _PartialLoss.apply(items, requests)
+        losses, gradients = _PartialLoss.apply(items, requests)
+        self._warn_of_idle_noise(gradients)
         return _reduced(losses.reshape(batch), self.reduction)
 
 
 def partial_loss(similarity, constraints, n_clusters, noise):
     """Return the partial loss () of a tensor (n, n), for Constraints and a Noise."""
     request = _Request(n_clusters, noise, constraints)
-    return _PartialLoss.apply(similarity[None], [request])[0]
+    return _PartialLoss.apply(similarity[None], [request])[0][0]
 
 
 class FenchelYoungLoss(_Perturbed):
@@ -608,7 +593,7 @@ class FenchelYoungLoss(_Perturbed):
                 f"{n_perturbations} instead."
             )
 
-    @_outside_compiler
+    @outside_compiler
     @in_full_precision
     def forward(self, similarity, forest):
         """Compute the loss between a similarity and a target forest.
@@ -627,12 +612,18 @@ class FenchelYoungLoss(_Perturbed):
             Loss, which is non-negative up to rounding. NaN where the similarity is not
             finite.
         """
+        owner = type(self).__name__
+        similarity = trained_tensor(
+            similarity, "similarity", owner, "(..., n, n)", forest
+        )
         n = similarity.shape[-1]
         edges = _fenchel_young.check_forest(_off_the_device(forest), n)
         edges = to_tensor(edges, similarity.device)
         i, j = edges.T
         batch, items, requests = self._requests(similarity, None, n - len(edges))
-        weights = _Operator.apply(items, requests, False)[1].reshape(batch)
+        forests, weights, _ = _Operator.apply(items, requests, False)
+        self._warn_of_idle_noise(forests)
+        weights = weights.reshape(batch)
         reached = similarity[..., i, j].sum(dim=-1) + similarity[..., j, i].sum(dim=-1)
         return _reduced(weights - reached, self.reduction)
 
@@ -661,8 +652,9 @@ def standardized_similarity(embedding, kind="sqeuclidean"):
         finite gradient. They are computed and returned in float32 for embeddings of
         half precision and under autocast.
     """
-    refuse_other_devices(embedding, "standardized_similarity")
-    embedding = at_least_float32(embedding)
+    embedding = trained_tensor(
+        embedding, "embedding", "standardized_similarity", "(..., n, d)"
+    )
     if callable(kind):
         similarity = kind(embedding)
     elif kind == "cosine":

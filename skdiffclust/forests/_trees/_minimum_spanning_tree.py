@@ -60,6 +60,11 @@ def minimum_spanning_tree(X, *, metric: object = "euclidean"):
     """
     refuse_silent_conversion(X)
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+    return tree_of(X, metric)
+
+
+def tree_of(X, metric):
+    """Return the SpanningTree of checked samples, or of a relation between them."""
     lengths = lengths_of(X, metric)
     tree = join_parts([spanning_edges(lengths)], [True], lengths)
     return SpanningTree(tree.edges, tree.lengths)

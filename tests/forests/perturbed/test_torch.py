@@ -1,5 +1,8 @@
 """Borůvka is Kruskal, sample for sample; the modules and their gradients."""
 
+import warnings
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -219,7 +222,7 @@ def test_a_loss_is_shown_with_its_parameters():
     loss = PartialFenchelYoungLoss(3, noise="gumbel", reduction="sum")
     assert repr(loss) == (
         "PartialFenchelYoungLoss(n_clusters=3, noise_scale=0.1, n_perturbations=100, "
-        "noise='gumbel', reduction='sum')"
+        "noise='gumbel', reduction='sum', seed=None)"
     )
 
 
@@ -645,3 +648,44 @@ def test_noise_by_name():
     assert min(losses) >= 0
     with pytest.raises(ValueError, match="'noise' parameter .* Got 'laplace' instead"):
         PartialFenchelYoungLoss(3, noise="laplace")
+
+
+MODULES = {
+    "PerturbedForest": lambda s: PerturbedForest(3, seed=0),
+    "FenchelYoungLoss": lambda s: partial(
+        FenchelYoungLoss(seed=0), forest=[[0, 1], [2, 3]]
+    ),
+    "PartialFenchelYoungLoss": lambda s: partial(
+        PartialFenchelYoungLoss(3, seed=0), constraints=labels_of(len(s), 3)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_noise_that_changes_no_forest_is_said_once(name, global_random_seed):
+    similarity = torch.from_numpy(similarity_of(12, global_random_seed))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        MODULES[name](similarity)(similarity)
+        assert not caught
+        # In units in which the noise is nothing.
+        module = MODULES[name](similarity)
+        for _ in range(3):
+            module(1e9 * similarity)
+    (warning,) = caught
+    text = str(warning.message)
+    assert f"The noise of {name} has no effect" in text
+    assert "standardized_similarity" in text and "noise_scale. It is 0.1" in text
+    assert warning.filename == __file__
+
+
+def test_noise_without_a_choice_is_not_said():
+    for n, k in ((1, 1), (2, 1), (4, 4)):
+        PerturbedForest(k)(1e9 * torch.from_numpy(similarity_of(n)))
+    similarity = torch.from_numpy(1e9 * similarity_of(12))
+    # All labels agree with the forest: the loss is zero, as it should be.
+    labels = maximum_spanning_forest(similarity.numpy(), 3).labels
+    assert PartialFenchelYoungLoss(3)(similarity, labels) < 1e-6
+    # Some items move, and some do not.
+    batch = torch.stack([similarity, 1e-9 * similarity])
+    PerturbedForest(3)(batch)
