@@ -166,7 +166,7 @@ class GEMINILoss(nn.Module):
             return -self._divergence(assignments)
         relation = self._check(assignments, relation)
         if self.objective == "wasserstein":
-            return -_wasserstein(assignments, relation, self.mode).to(dtype)
+            return -_wasserstein(assignments, relation, self.mode).to(logits.dtype)
         return -self._mmd(assignments, relation)
 
     def _check(self, assignments, relation):
