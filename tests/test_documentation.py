@@ -153,7 +153,7 @@ def test_the_commands_of_the_pages_can_be_run(script):
     """Look for the script, for its options, and for every name that it is given."""
     source = (ROOT / "benchmarks" / script).read_text(encoding="utf-8")
     known = source
-    for module in re.findall(r"^from (\w+) import", source, flags=re.MULTILINE):
+    for module in re.findall(r"^(?:from|import) (\w+)", source, flags=re.MULTILINE):
         path = ROOT / "benchmarks" / f"{module}.py"
         known += path.read_text(encoding="utf-8") if path.is_file() else ""
     parser = parser_of(ast.parse(source))

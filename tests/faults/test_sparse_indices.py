@@ -204,7 +204,7 @@ def calls():
     logits = torch.zeros(n, 3)
     similarity = torch.as_tensor(X @ X.T)
     for name, broken in formats(square):
-        yield f"block {name}", lambda: RatioCutLoss(3)(broken, logits)
+        yield f"block {name}", lambda: RatioCutLoss(3)(logits, broken)
         yield f"links {name}", lambda: PartialFenchelYoungLoss(3)(similarity, broken)
 """
 

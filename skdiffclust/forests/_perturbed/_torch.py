@@ -488,7 +488,7 @@ class PartialFenchelYoungLoss(_Perturbed):
     --------
     >>> import torch
     >>> from skdiffclust.nn import PartialFenchelYoungLoss, standardized_similarity
-    >>> embedding = torch.tensor([[0.0], [0.1], [1.0], [1.3]], requires_grad=True)
+    >>> embedding = torch.tensor([[0.0], [1.0], [5.0], [6.0]], requires_grad=True)
     >>> loss = PartialFenchelYoungLoss(2)(
     ...     standardized_similarity(embedding), torch.tensor([0, -1, -1, 0]))
     >>> loss.backward()
