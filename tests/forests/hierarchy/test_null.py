@@ -95,7 +95,7 @@ def data_sets():
     found = [make_blobs(200, centers=k, random_state=k)[0] for k in range(2, 7)]
     found += [make_moons(150, noise=noise, random_state=0)[0] for noise in (0.05, 0.15)]
     found += [rng.uniform(size=(80, d)) for d in (1, 1, 1, 1, 2, 3)]
-    corners = np.array([[0.0, 0.0], [2.2, 0.0], [60.0, 0.0], [62.2, 0.0]])
+    corners = np.array([[0.0, 0.0], [2.3, 0.0], [60.0, 0.0], [62.3, 0.0]])
     rng = np.random.default_rng(1)
     found.append(np.concatenate([c + rng.uniform(-1, 1, (60, 2)) for c in corners]))
     found.append(np.repeat([[0.0], [5.0], [9.0]], 20, axis=0))

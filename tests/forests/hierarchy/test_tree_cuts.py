@@ -430,7 +430,7 @@ def test_many_clusters_alike_are_counted(global_random_seed):
 def test_a_doubtful_number_is_named_beside_the_other():
     """Two pairs of squares, near each other."""
     rng = np.random.default_rng(1)
-    corners = np.array([[0.0, 0.0], [2.2, 0.0], [60.0, 0.0], [62.2, 0.0]])
+    corners = np.array([[0.0, 0.0], [2.3, 0.0], [60.0, 0.0], [62.3, 0.0]])
     X = np.concatenate([c + rng.uniform(-1, 1, (60, 2)) for c in corners])
     message = r"takes 3 clusters, but 2 or 5 win if .* see n_clusters_candidates_"
     with pytest.warns(ConvergenceWarning, match=message):
