@@ -18,8 +18,7 @@ CODE = re.findall(
     flags=re.MULTILINE,
 )
 SHARED, *LOOPS = [dedent(block).strip() for block in CODE if "step(optimizer" in block]
-# The least agreement (ARI) of the clusters with the digits where a loop finds some,
-# about .05 below what five seeds have, and what the loss otherwise comes down by.
+# The least agreement (ARI) of the clusters with the digits, of the loops that find some.
 LEAST = {"AssociativeMemory": 0.4, "GEMINILoss": 0.45, "RatioCutLoss": 0.6}
 NAMES = [
     "PartialFenchelYoungLoss",
