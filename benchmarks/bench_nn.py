@@ -20,11 +20,11 @@ seeds 0 to 2, for several settings of the loop.
 "head": ``PRCut(encoder="linear")``, a linear head on features that are not trained,
 beside ``GraphCutClustering`` and k-means with 10 starts. At most 4000 samples are
 drawn once; each method is fitted to the half of them that a seed draws, and all are
-clustered by ``predict``. Features are centred and scaled by one number. Printed are the
-adjusted Rand index (ARI) of the samples of the fit and of the others, means and standard
-deviations over the seeds 0 to 4, and the processor seconds of ``fit`` and ``predict``.
-"consensus" is k-means of the probabilities of five heads, ``n_init=1`` each, side by
-side. Nothing was tuned.
+clustered by ``predict``. Features are centred and scaled by one number.
+Printed are the adjusted Rand index (ARI) of the samples of the fit and of the others,
+means and standard deviations over the seeds 0 to 4, and the processor seconds of
+``fit`` and ``predict``. "consensus" is k-means of the probabilities of five heads,
+``n_init=1`` each, side by side. Nothing was tuned.
 """
 
 import os

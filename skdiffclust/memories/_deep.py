@@ -143,6 +143,7 @@ class DeepTraining:
         self._adam = torch.optim.Adam(
             [part for part in self.model.parameters() if part.requires_grad],
             lr=self.deep.learning_rate,
+            fused=True,
         )
         networks = (*self.model.encoder.parameters(), *self.model.decoder.parameters())
         if not any(part.requires_grad for part in networks):
