@@ -103,7 +103,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
           pynndescent's for approximate neighbours of many samples. Each stored entry is
           an edge of weight 1; distances are not used.
     n_neighbors : int or "auto", default="auto"
-        Number of neighbours of a sample, itself excluded; at most all others are used.
+        Number of neighbours of a sample, itself excluded, at most all others.
         Applies to the affinities by name that are of neighbours. Equal samples are not
         neighbours of each other, and count as one neighbour of others. Neighbours at
         the same distance share the weights of their ranks. "auto" is 10 if the
@@ -111,9 +111,8 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         root of n_samples, between 10 and 20, since clusters may be thin.
     metric : {"euclidean", "cosine"}, default="euclidean"
         Distance of the nearest neighbours; other affinities do not use it. With
-        "cosine", for example for text, the length of a sample has no influence, and
-        samples whose cosine is not positive, such as those without a common feature,
-        are never neighbours.
+        "cosine", as for text, the length of a sample has no influence, and samples
+        whose cosine is not positive are never neighbours.
     temperature : float, default=1.0
         Scale of "rbf" and "cosine"; other affinities do not use it.
     cut : {"normalized", "ratio"}, default="normalized"

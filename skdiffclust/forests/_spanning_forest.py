@@ -129,10 +129,10 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     metric : str or callable, default="euclidean"
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X is
         then a symmetric matrix of distances, dense, or sparse, where every stored entry
-        is an edge, zeros too, and all others are no edge. With "haversine", X has
-        latitudes and longitudes in radians. Euclidean and cosine distances, also of
-        sparse samples, and angles on the sphere are the fastest, then Manhattan and
-        Chebyshev distances in few dimensions.
+        is an edge, zeros too. With "haversine", X has latitudes and longitudes in
+        radians. Euclidean and cosine distances, also of sparse samples, and angles on
+        the sphere are the fastest, then Manhattan and Chebyshev distances in few
+        dimensions.
     cut_rule : {"size_weighted", "longest"}, default="size_weighted"
         Which edge is cut next. "size_weighted" takes the one with the largest score,
         its length times ``(a * b / (a + b)) ** 0.75``, where a and b are the sizes of
@@ -182,9 +182,9 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         twice the evidence, ascending; else None.
     structure_p_value_ : float or None
         With "auto", the share of samples without structure that have more evidence of
-        clusters; 1 without evidence. Otherwise, it is only known, and not None, for
-        Euclidean distances of more than 20 distinct dense samples, without
-        `min_samples` and constraints, and with "size_weighted" cuts.
+        clusters; 1 without evidence. None but for Euclidean distances of more than 20
+        distinct dense samples, without `min_samples` and constraints, and with
+        "size_weighted" cuts.
     outlier_scores_ : ndarray of shape (n_samples,), float64
         Outlier score of each sample, from 0 to 1, whatever the clusters: with r the
         geometric mean of the lengths at which single linkage joins it to components of
