@@ -171,6 +171,13 @@ def with_outliers(rng, kind, k, d, share):
     return np.concatenate([X, odd]), np.append(y, np.full(n_odd, -1))
 
 
+def far_samples(rng, n_far, distance, gap):
+    """Return three Gaussians that touch, and a group of far samples without a class."""
+    X, y = gaussians(rng, gap * np.array([[0, 0], [1, 0], [0, 1]]), 1.0, 100)
+    odd = distance * np.eye(2)[0] + rng.normal(size=(n_far, 2))
+    return np.concatenate([X, odd]), np.append(y, np.full(n_far, -1))
+
+
 def drawn(function, values, seed):
     """Return a draw of a generated set."""
     return function(np.random.RandomState(91_000 + seed), *values)
@@ -188,14 +195,16 @@ GENERATED = {
         (0.02, 0.1),
     ),
 }
+# For the ablation alone: what core sizes are for.
+FAR = {"far samples": (far_samples, (1, 2, 4), (1e2, 1e4, 1e8), (6.0, 8.0))}
 REAL = {"tables": table, "embeddings": embedding}
 
 
-def sets(half):
+def sets(half, generated=GENERATED):
     """Yield (family, name, function of a draw) of all sets of a half."""
     for name in sorted(SHAPES):
         yield "shapes", name, partial(shape, name)
-    for family, (function, *values) in GENERATED.items():
+    for family, (function, *values) in generated.items():
         for each in product(*values):
             yield family, " ".join(map(str, each)), partial(drawn, function, each)
     for family, function in REAL.items():
@@ -336,7 +345,7 @@ PARTS = {
     "cost per cut": (_number, "_PER_CUT", 0.0),
     "share that holds together": (_number, "_SHARE", 1.0),
     "radius of a core": (_core_sizes, "_CORE_RADIUS", np.inf),
-    "neighbourhood of a core": (_core_sizes, "_NEAR", 1),
+    "neighbourhood of a core": (_core_sizes, "_NEAR", np.inf),
     "size of a core": (_core_sizes, "_CORE_SIZE", 1),
 }
 
@@ -370,7 +379,9 @@ def variants():
 def ablation(options):
     """Print how the means of families change without each part of the rule."""
     rows = {}
-    for family, name, sample in list(sets(options.half))[:: options.step]:
+    for family, name, sample in list(sets(options.half, GENERATED | FAR))[
+        :: options.step
+    ]:
         X, y = some(*sample(DRAWS[options.half][0]), 2000)
         known = y >= 0
         for variant, changed in variants():

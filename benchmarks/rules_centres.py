@@ -31,7 +31,7 @@ from shared import (
 from sklearn.datasets import make_classification
 from sklearn.metrics import adjusted_rand_score
 
-from skdiffclust import GEMINI, ClAM, _n_clusters
+from skdiffclust import GEMINI, ClAM, DeepClAM, _n_clusters
 
 N_DRAWS = 12  # of a family, half of which are reported
 ONE_UNIT = "digits", "isolet", "mnist_t10k", "usps_train"
@@ -162,6 +162,7 @@ def fitted(model, X):
 # One epoch: the number does not depend on the training.
 MODELS = {
     "ClAM": lambda seed: ClAM("auto", max_iter=1, n_init=1, random_state=seed),
+    "DeepClAM": lambda seed: DeepClAM("auto", max_iter=1, n_init=1, random_state=seed),
     "GEMINI": lambda seed: GEMINI("auto", max_iter=1, random_state=seed),
 }
 

@@ -38,7 +38,7 @@ from sklearn.datasets import make_circles, make_moons
 from sklearn.metrics import adjusted_rand_score
 from sklearn.neighbors import kneighbors_graph
 
-from skdiffclust import GraphCutClustering
+from skdiffclust import GraphCutClustering, PRCut
 from skdiffclust.cuts import _choice, _starts
 from skdiffclust.cuts._graph import read_samples
 from skdiffclust.cuts._partition import SearchSettings, group_samples, size_bounds
@@ -156,27 +156,25 @@ def random_graph(number):
     return sp.csr_array(nx.adjacency_matrix(graph).astype(float))
 
 
-def fitted(X, n_clusters, is_network, **parameters):
+def fitted(X, n_clusters, is_network, cls=GraphCutClustering, **parameters):
     """Return a fitted model, and whether it warned of its number."""
     affinity = "precomputed" if is_network else "ranked_neighbors"
-    model = GraphCutClustering(
-        n_clusters, affinity=affinity, random_state=0, **parameters
-    )
+    model = cls(n_clusters, affinity=affinity, random_state=0, **parameters)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(X)
     return model, any("no clear" in str(w.message) for w in caught)
 
 
-def row_of(X, y, is_network):
+def row_of(X, y, is_network, cls=GraphCutClustering, **parameters):
     """Return what is written down of a fit."""
-    spent, (model, warned) = seconds(fitted, X, "auto", is_network)
+    spent, (model, warned) = seconds(fitted, X, "auto", is_network, cls, **parameters)
     found = getattr(model, "n_clusters_candidates_", None)
     found = [model.n_clusters_] if found is None else found.tolist()
     k = None if y is None else len(np.unique(y))
     at_true = None
     if k is not None:
-        labels = fitted(X, k, is_network)[0].labels_
+        labels = fitted(X, k, is_network, cls, **parameters)[0].labels_
         at_true = adjusted_rand_score(y, labels)
     return {
         "ari": None if y is None else adjusted_rand_score(y, model.labels_),
@@ -218,14 +216,32 @@ def sets(half, n_draws=8):
         yield "random graphs", number, random_graph(number), None, True
 
 
+# One epoch: the number does not depend on the training.
+MODELS = {
+    "GraphCutClustering": (GraphCutClustering, {}),
+    "PRCut": (PRCut, {"max_iter": 1}),
+}
+
+
 def candidates(options):
-    """Print the table."""
-    with results_in(options.save) as results:
-        pairs = [
-            (family, results.once([family, number], row_of, X, y, is_network))
-            for family, number, X, y, is_network in sets(options.half == "report")
-        ]
-    print_rows(pairs)
+    """Print the tables of both models."""
+    for name, (cls, parameters) in MODELS.items():
+        print(name)
+        with results_in(options.save) as results:
+            pairs = [
+                (
+                    family,
+                    results.once(
+                        [name, family, number],
+                        partial(row_of, cls=cls, **parameters),
+                        X,
+                        y,
+                        is_network,
+                    ),
+                )
+                for family, number, X, y, is_network in sets(options.half == "report")
+            ]
+        print_rows(pairs)
 
 
 def leiden(X):
