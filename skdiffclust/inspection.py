@@ -381,8 +381,7 @@ def _as_matrix(X):
     is_sparse = sparse.issparse(X) or hasattr(X, "sparse")
     columns = []
     if hasattr(X, "columns") and not is_sparse:
-        columns, X = zip(*_encoded(X), strict=True)
-        X = np.transpose(X)
+        columns, X = _encoded(X)
     else:
         refuse_silent_conversion(X)
     matrix = check_array(
@@ -400,7 +399,7 @@ def _as_matrix(X):
 
 
 def _encoded(frame):
-    """Return a list of ((name, level), float64 (n,)) of a data frame."""
+    """Return the (name, level) of m features of a data frame, and float64 (n, m)."""
     encoded = []
     is_pandas = hasattr(frame, "iloc")
     for j, name in enumerate(frame.columns):
@@ -425,7 +424,8 @@ def _encoded(frame):
                 f"or categories. Got {name!r} of type {column.dtype} instead. Convert "
                 "dates and times to numbers, for instance to days."
             )
-    return encoded
+    values = np.reshape([values for _, values in encoded], (len(encoded), len(frame)))
+    return [column for column, _ in encoded], values.T
 
 
 def _indicators(name, kind, entries, is_gap):
@@ -615,8 +615,8 @@ def _condition(name, level, lower, upper, distinct, zero, has_gaps):
         else ""
         for bound in (lower, upper)
     )
-    below = f"{low} < " if low else ""
-    return f"{below}{name} <= {high}" if high else f"{name} > {low}"
+    below = f"{low} < {name}" if low else name
+    return f"{below} <= {high}" if high else f"{name} > {low}"
 
 
 def _threshold(distinct):

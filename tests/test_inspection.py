@@ -337,6 +337,7 @@ TABLE = pd.DataFrame({"age": [1, 2, 3, 4]})
         (pd.DataFrame({"age": [1, None, 3, 4]}, dtype=object), [0, 0, 1, 1], "'age'"),
         (TABLE.assign(day=pd.Timestamp("2026-01-01")), [0, 0, 1, 1], "'day' of type"),
         (TABLE.replace(4, np.inf), [0, 0, 1, 1], "infinity"),
+        (pd.DataFrame({"a": [None] * 4}), [0, 0, 1, 1], "0 feature"),
         (sparse.csr_array([[np.nan], [1], [2], [3]]), [0, 0, 1, 1], "contains NaN"),
         ([["a"], ["b"], ["a"], ["b"]], [0, 0, 1, 1], "Encode categories"),
         (np.ma.masked_array(np.eye(4)), [0, 0, 1, 1], "masked array"),
