@@ -4,6 +4,7 @@ from skdiffclust import cuts as cuts
 from skdiffclust import datasets as datasets
 from skdiffclust import forests as forests
 from skdiffclust import gemini as gemini
+from skdiffclust import inspection as inspection
 from skdiffclust import memories as memories
 from skdiffclust import metrics as metrics
 from skdiffclust import model_selection as model_selection

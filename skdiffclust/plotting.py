@@ -12,6 +12,7 @@ from skdiffclust.gemini._display import SelectionProbabilityDisplay, SparsePathD
 
 __all__ = [
     "ClustererComparisonDisplay",
+    "CondensedTreeDisplay",
     "ConnectivityDisplay",
     "NClustersCurveDisplay",
     "SelectionProbabilityDisplay",
@@ -147,6 +148,145 @@ class SpanningForestDisplay:
         self.points_ = self.ax_.scatter(*positions.T, **style)
         self.ax_.set(xticks=[], yticks=[], aspect="equal")
         return self
+
+
+class CondensedTreeDisplay:
+    """Visualization of a condensed tree.
+
+    Each cluster is an area, as wide at a density as the samples that are still in it.
+    It begins where the cluster above divides, and has the colour of the selected
+    cluster that it is a part of; noise and the clusters above are grey.
+
+    Parameters
+    ----------
+    tree : CondensedTree
+        Result of :meth:`skdiffclust.SpanningForestClustering.condensed_tree`.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes of the plot. Available after `plot`.
+    figure_ : matplotlib Figure
+        Figure of these axes.
+    areas_ : list of matplotlib PolyCollection
+        Area of each cluster, starting with the root. Available after `plot`.
+
+    See Also
+    --------
+    CondensedTreeDisplay.from_estimator : Plot the tree of a fitted clusterer.
+
+    Examples
+    --------
+    >>> from skdiffclust import SpanningForestClustering
+    >>> from skdiffclust.plotting import CondensedTreeDisplay
+    >>> X = [[0.0], [1.0], [2.0], [10.0], [11.0], [12.0], [40.0]]
+    >>> forest = SpanningForestClustering(2).fit(X)
+    >>> display = CondensedTreeDisplay.from_estimator(forest, min_cluster_size=3)
+    >>> len(display.areas_)
+    3
+    """
+
+    def __init__(self, tree):
+        self.tree = tree
+
+    @classmethod
+    def from_estimator(cls, estimator, *, min_cluster_size=5, ax=None, **kwargs):
+        """Plot the condensed tree of a fitted clusterer.
+
+        Parameters
+        ----------
+        estimator : SpanningForestClustering
+            Fitted estimator.
+        min_cluster_size : int, default=5
+            As in :meth:`skdiffclust.SpanningForestClustering.condensed_tree`.
+        ax : matplotlib Axes or None, default=None
+            Axes to plot on. With None, a new figure is created.
+        **kwargs : dict
+            Keyword arguments passed to `plot`.
+
+        Returns
+        -------
+        display : CondensedTreeDisplay
+            Object that stores the plotted data and artists.
+        """
+        check_is_fitted(estimator)
+        return cls(estimator.condensed_tree(min_cluster_size)).plot(ax=ax, **kwargs)
+
+    def plot(self, ax=None, *, method="excess_of_mass", **area_kw):
+        """Plot the visualization.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Axes to plot on. With None, a new figure is created.
+        method : {"excess_of_mass", "leaf"}, default="excess_of_mass"
+            How the coloured clusters are selected, see
+            :meth:`skdiffclust.forests.CondensedTree.labels`.
+        **area_kw : dict
+            Keyword arguments passed to `Axes.fill_betweenx`.
+
+        Returns
+        -------
+        self : CondensedTreeDisplay
+            Object that stores the plotted data and artists.
+        """
+        (self.ax_,), self.figure_ = axes_of("CondensedTreeDisplay", ax)
+        tree = self.tree
+        n_samples = tree.n_samples
+        owner = tree.parent - n_samples
+        is_finite = np.isfinite(tree.density)
+        # Equal samples leave at the end.
+        last = tree.density.max(where=is_finite, initial=0.0)
+        density = np.where(is_finite, tree.density, last)
+        n_clusters = len(tree.stability)
+        birth = np.append(0.0, density[n_samples:])
+        size = np.append(tree.size[:n_samples].sum(), tree.size[n_samples:])
+        labels = _labels_within(owner, tree.labels(method), n_clusters)
+        middle = np.full(n_clusters, size[0] / 2)
+        self.areas_ = []
+        for cluster in range(n_clusters):
+            members = np.flatnonzero(owner == cluster)
+            members = members[np.argsort(density[members], kind="stable")]
+            parts = members[members >= n_samples] - n_samples + 1
+            # Side by side, in the middle of what is left of the cluster.
+            ends = np.cumsum(size[parts])
+            starts = middle[cluster] - size[parts].sum() / 2
+            middle[parts] = starts + ends - size[parts] / 2
+            left = size[cluster] - np.append(0.0, np.cumsum(tree.size[members]))
+            # Rounding leaves sums of weights a little above or below zero.
+            half = np.maximum(left, 0.0) / 2
+            levels = np.append(birth[cluster], density[members])
+            label = labels[cluster]
+            colour = "0.7" if label < 0 else f"C{label % 10}"
+            style = {"color": colour, "linewidth": 0} | area_kw
+            area = self.ax_.fill_betweenx(
+                np.repeat(levels, 2)[1:],
+                np.repeat(middle[cluster] - half, 2)[:-1],
+                np.repeat(middle[cluster] + half, 2)[:-1],
+                **style,
+            )
+            self.areas_.append(area)
+        self.ax_.set(xlabel="samples", ylabel="density (1 / length)", xlim=(0, size[0]))
+        self.ax_.invert_yaxis()
+        return self
+
+
+def _labels_within(owner, labels, n_clusters):
+    """Return the label that all samples of each cluster (n_clusters,) have, or -1.
+
+    `owner` is the cluster of each node, first the samples, with labels (n_samples,).
+    """
+    n_samples = len(labels)
+    lowest = np.full(n_clusters, n_samples)
+    highest = np.full(n_clusters, -1)
+    np.minimum.at(lowest, owner[:n_samples], labels)
+    np.maximum.at(highest, owner[:n_samples], labels)
+    # Clusters come after the one that they are a part of.
+    for cluster in range(n_clusters - 1, 0, -1):
+        above = owner[n_samples + cluster - 1]
+        lowest[above] = min(lowest[above], lowest[cluster])
+        highest[above] = max(highest[above], highest[cluster])
+    return np.where(lowest == highest, highest, -1)
 
 
 class ConnectivityDisplay:

@@ -22,7 +22,7 @@ LIGHT = [
     *(f"skdiffclust.{name}" for name in ("forests", "memories", "cuts", "gemini")),
     *(
         f"skdiffclust.{name}"
-        for name in ("metrics", "model_selection", "datasets", "plotting")
+        for name in ("metrics", "inspection", "model_selection", "datasets", "plotting")
     ),
 ]
 # The packages of the forests: each imports only those before it.

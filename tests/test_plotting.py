@@ -22,6 +22,7 @@ from skdiffclust import (
     plotting,
 )
 from skdiffclust.plotting import (
+    CondensedTreeDisplay,
     ConnectivityDisplay,
     NClustersCurveDisplay,
     SelectionProbabilityDisplay,
@@ -424,3 +425,56 @@ def test_scores_that_a_fit_does_not_have_are_refused(moons):
         NClustersCurveDisplay.from_estimator(by_distance)
     with pytest.raises(NotFittedError):
         NClustersCurveDisplay.from_estimator(SpanningForestClustering())
+
+
+def polygon(area):
+    """Return the corners of an area, its size and its range on the horizontal axis."""
+    (path,) = area.get_paths()
+    x, y = path.vertices.T
+    size = abs(np.sum(x * np.roll(y, 1) - y * np.roll(x, 1))) / 2
+    return size, x.min(), x.max()
+
+
+@pytest.mark.parametrize("method", ["excess_of_mass", "leaf"])
+@pytest.mark.parametrize("weights", [None, 3])
+def test_areas_of_a_condensed_tree_are_stabilities(method, weights):
+    X, _ = make_blobs(120, centers=4, random_state=1)
+    X[:4] = X[0]  # an infinite density
+    rng = np.random.default_rng(0)
+    sample_weight = None if weights is None else rng.uniform(0.5, weights, len(X))
+    forest = SpanningForestClustering(2).fit(X, sample_weight=sample_weight)
+    _, ax = plt.subplots()
+    display = CondensedTreeDisplay.from_estimator(
+        forest, min_cluster_size=6, ax=ax, method=method, alpha=0.5
+    )
+    tree = forest.condensed_tree(6)
+    n_samples = tree.n_samples
+    n_clusters = len(tree.stability)
+    assert display.ax_ is ax and len(display.areas_) == n_clusters > 3
+    assert {area.get_alpha() for area in display.areas_} == {0.5}
+    shapes = np.array([polygon(area) for area in display.areas_])
+    last = tree.density[np.isfinite(tree.density)].max()
+    is_equal = np.isin(np.arange(n_clusters), tree.parent[:4] - n_samples)
+    # There, equal samples count up to the largest density of the cluster only.
+    np.testing.assert_allclose(shapes[~is_equal, 0], tree.stability[~is_equal])
+    assert np.all(shapes[is_equal, 0] >= tree.stability[is_equal] - 1e-9)
+    assert np.isclose(max(display.ax_.get_ylim()), last, rtol=0.1)
+    spans = shapes[:, 1:]
+    above = tree.parent[n_samples:] - n_samples
+    assert np.all(spans[1:, 0] >= spans[above, 0] - 1e-9)
+    assert np.all(spans[1:, 1] <= spans[above, 1] + 1e-9)
+    labels = tree.labels(method)
+    for cluster, area in enumerate(display.areas_):
+        inside = set(labels[tree.parent[:n_samples] - n_samples == cluster])
+        colour = mpl.colors.to_rgba(area.get_facecolor()[0])[:3]
+        if inside:
+            (label,) = inside
+            expected = "0.7" if label < 0 else f"C{label}"
+            np.testing.assert_allclose(colour, mpl.colors.to_rgb(expected))
+
+
+def test_condensed_trees_of_one_cluster_and_of_equal_samples():
+    for X in ([[0.0], [1], [3]], [[1.0]] * 4):
+        forest = SpanningForestClustering(1).fit(X)
+        display = CondensedTreeDisplay(forest.condensed_tree(3)).plot()
+        assert len(display.areas_) == 1

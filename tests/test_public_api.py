@@ -227,6 +227,7 @@ for page, program in {programs!r}.items():
 def test_user_guide_runs(tmp_path):
     run_pages(
         [
+            "describing",
             "gemini",
             "learning",
             "missing_values",

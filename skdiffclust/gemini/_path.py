@@ -8,7 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from skdiffclust._compat import Interval, validate_parameter_constraints
+from skdiffclust._compat import (
+    Interval,
+    check_pandas_support,
+    validate_parameter_constraints,
+)
 from skdiffclust.gemini._calibration import temperature_of
 from skdiffclust.gemini._models import MODELS
 
@@ -218,11 +222,27 @@ class SparsePath:
         Returns
         -------
         columns : dict of ndarray
-            Columns by name, e.g. for ``pandas.DataFrame(path.to_dict())``.
+            Columns by name.
         """
         names = "alphas objectives penalties kkts n_features n_iters".split()
         columns = {name: getattr(self, name) for name in names}
         return columns | {"chosen": np.arange(len(self)) == self.chosen}
+
+    def to_frame(self):
+        """Return the path as a table with one row per step.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Table of the columns of `to_dict`.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
+        pd = check_pandas_support("SparsePath.to_frame")
+        return pd.DataFrame(self.to_dict())
 
     def plot(self, ax=None):
         """Plot objective, number of features and their weights over the penalty.

@@ -20,5 +20,5 @@ def test_the_blocks_run(capsys):
             # Objectives without distances, which may find fewer clusters.
             warnings.simplefilter("ignore", ConvergenceWarning)
             exec(compile(code, PAGE.name, "exec"), names)
-    assert "value: [" in capsys.readouterr().out
+    assert " <= " in capsys.readouterr().out
     assert text.count("code-block:: none") == 6

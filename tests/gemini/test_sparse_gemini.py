@@ -369,7 +369,7 @@ def test_a_callback_that_stops_a_path_leaves_the_steps_before(model, n_tasks):
 def test_path_plots_and_tabulates(global_random_seed):
     X, _ = problem(seed=global_random_seed)
     path = SparseGEMINI(3, **FAST).path(X)
-    frame = pd.DataFrame(path.to_dict())
+    frame = path.to_frame()
     assert len(frame) == len(path) and frame["chosen"].sum() == 1
     assert len(path.plot().axes_) == 3
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdiffclust._assignments import relabel_by_size
-from skdiffclust._compat import StrOptions, validate_params
+from skdiffclust._compat import StrOptions, check_pandas_support, validate_params
 from skdiffclust._short_repr import short_repr
 from skdiffclust.forests._trees._compilation_threshold import compiled_above_small
 
@@ -79,6 +79,23 @@ class CondensedTree:
     outlier_scores: np.ndarray
 
     __repr__ = short_repr
+
+    def to_frame(self):
+        """Return the tree as a table with a row for each node except the root.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns "parent", "child", "density" and "size".
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
+        pd = check_pandas_support("CondensedTree.to_frame")
+        names = ("parent", "child", "density", "size")
+        return pd.DataFrame({name: getattr(self, name) for name in names})
 
     @validate_params(
         {"method": [StrOptions({"excess_of_mass", "leaf"})]},

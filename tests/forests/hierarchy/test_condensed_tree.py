@@ -214,3 +214,11 @@ def test_refused():
     longest = SpanningForestClustering(2, metric="precomputed", cut_rule="longest")
     with pytest.raises(ValueError, match="no negative distances for condensed_tree"):
         longest.fit(D).condensed_tree()
+
+
+def test_table():
+    tree = SpanningForestClustering(2).fit(noisy_blobs(0)).condensed_tree()
+    frame = tree.to_frame()
+    assert list(frame.columns) == ["parent", "child", "density", "size"]
+    assert_array_equal(frame["child"], tree.child)
+    assert_array_equal(frame["density"], tree.density)
