@@ -125,10 +125,10 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         weights are limited, and 1 does not limit sizes of samples. "auto" is 1, but the
         lowest normalised cut is compared with a partition of a large modularity (of a
         given network, without clusters below a fifth of the mean size, of which a
-        warning gives the sizes), which is returned if it is better: of a network, if
-        its modularity over its cut is larger, and of nearest neighbours, if its
-        modularity is larger and the lowest cut above .07 for each cluster. Set 1 for
-        the lowest cut. Sizes of connected components are not limited.
+        warning gives the sizes), which is returned if its modularity is larger and the
+        lowest cut above .07 for each cluster; of a network, also if its modularity over
+        its cut is larger. Set 1 for the lowest cut. Sizes of connected components are
+        not limited.
     max_imbalance : float, default=None
         Largest difference between the size of a cluster and the mean size, relative to
         the mean: with .3, sizes are between 70 % and 130 % of it, or are the next whole

@@ -251,11 +251,11 @@ def search_modular(nodes, n_clusters, n_starts, random_state):
 def is_better(nodes, n_clusters, labels, other):
     """Whether labels (m,) of a large modularity are better than others of a low cut.
 
-    Of a network, they are if the modularity over the cut is larger, and no cluster is
-    smaller than `least_size`: the lowest cut often separates a few nodes from all
-    others, or has one giant cluster. They never are if the lowest cut is 0 or their
-    modularity is not positive. Of a graph of neighbours, they are if the modularity is
-    larger and the lowest cut is above `MEAN_CUT` for each cluster.
+    They are if the modularity is larger and the lowest cut is above `MEAN_CUT` for each
+    cluster; of a network, also if the modularity over the cut is larger, but only if no
+    cluster is smaller than `least_size` and the modularity is positive. The lowest cut
+    of a network often separates a few nodes from all others, or has one giant cluster.
+    Labels of a cut of 0 stay.
     """
     cut, other_cut = (
         cut_of_labels(nodes.graph, found, n_clusters, nodes.divisors)
@@ -264,11 +264,13 @@ def is_better(nodes, n_clusters, labels, other):
     before, after = (
         modularity(nodes.graph, found, nodes.degrees) for found in (labels, other)
     )
+    is_more_modular = cut > MEAN_CUT * n_clusters and after > before
     if nodes.joins_neighbors:
-        return cut > MEAN_CUT * n_clusters and after > before
+        return is_more_modular
     sizes = np.bincount(other, nodes.sizes, minlength=n_clusters)
     is_large = sizes.min() >= (1.0 - 1e-9) * least_size(nodes, n_clusters)
-    return is_large and 0.0 < after and after * cut > before * other_cut
+    is_better_for_its_cut = after * cut > before * other_cut
+    return is_large and after > 0.0 and (is_more_modular or is_better_for_its_cut)
 
 
 def combine_parts(nodes, n_clusters, bounds):
