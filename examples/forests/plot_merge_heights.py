@@ -83,7 +83,9 @@ plt.show()
 
 # %%
 # The colours are the digits. With the loss of the merges, the clusters of the new
-# codes agree better with the digits, from each of the starts.
+# codes agree better with the digits. The heights are those of persistent homology in
+# dimension 0; for 1000 samples, torch-topological takes 22 times as long to compute
+# them and their gradient (:ref:`merge-heights`).
 
 for name, values in scores.items():
     print(f"{name:26s} adjusted Rand index of new images:", np.round(values, 2))
