@@ -1,17 +1,22 @@
 """FAULTS 31 and 40: fits in modes of torch, in threads, and losses under autocast."""
 
 import copy
+import multiprocessing
+import os
 import threading
+import warnings
 from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_blobs
+from torch import distributed as dist
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn.parallel import DistributedDataParallel
 
 from skdiffclust import GEMINI, DeepClAM, PRCut, SpanningForestEmbedding
 from skdiffclust.nn import (
@@ -21,6 +26,7 @@ from skdiffclust.nn import (
     PartialFenchelYoungLoss,
     PerturbedForest,
     RatioCutLoss,
+    gather_over_processes,
     spanning_tree,
     standardized_similarity,
 )
@@ -169,12 +175,17 @@ def test_eight_threads_find_what_one_finds(name):
 
 
 N = 24
-GRAPH = torch.rand(N, N, generator=torch.Generator().manual_seed(0))
 LABELS = torch.arange(N) % 3
-# Every loss and layer of skdiffclust.nn as a function of samples (24, 3).
+FEATURES = torch.rand(N, 5, generator=torch.Generator().manual_seed(0))
+EVERY = slice(0, N)
+SHARDS = slice(0, 10), slice(10, N)  # of the two processes
+# A graph without edges between the shards.
+GRAPH = torch.block_diag(*(FEATURES[rows] @ FEATURES[rows].T for rows in SHARDS))
+# Every loss and layer of skdiffclust.nn as a function of samples (24, 3), or of some
+# rows of them.
 LOSSES = {
-    "PartialFenchelYoungLoss": lambda e: PartialFenchelYoungLoss(3, seed=0)(
-        standardized_similarity(e), LABELS
+    "PartialFenchelYoungLoss": lambda e, rows=EVERY: PartialFenchelYoungLoss(3, seed=0)(
+        standardized_similarity(e), LABELS[rows]
     ),
     "PartialFenchelYoungLoss-rbf": lambda e: PartialFenchelYoungLoss(3, seed=0)(
         standardized_similarity(e, "rbf"), LABELS
@@ -182,18 +193,20 @@ LOSSES = {
     "PartialFenchelYoungLoss-cosine": lambda e: PartialFenchelYoungLoss(3, seed=0)(
         standardized_similarity(e, "cosine"), LABELS
     ),
-    "FenchelYoungLoss": lambda e: FenchelYoungLoss(seed=0)(
+    "FenchelYoungLoss": lambda e, rows=EVERY: FenchelYoungLoss(seed=0)(
         standardized_similarity(e), [[0, 3], [3, 6], [1, 4]]
     ),
-    "PerturbedForest": lambda e: PerturbedForest(3, seed=0)(standardized_similarity(e))[
-        1
-    ],
-    "spanning_tree": lambda e: spanning_tree(e)[1].sum(),
-    "RatioCutLoss": lambda e: RatioCutLoss(3)(e, GRAPH + GRAPH.T),
-    "GEMINILoss": lambda e: GEMINILoss("mmd", mode="ovo")(e, GRAPH[:, :5]),
+    "PerturbedForest": lambda e, rows=EVERY: PerturbedForest(3, seed=0)(
+        standardized_similarity(e)
+    )[1],
+    "spanning_tree": lambda e, rows=EVERY: spanning_tree(e)[1].sum(),
+    "RatioCutLoss": lambda e, rows=EVERY: RatioCutLoss(3)(e, GRAPH[rows, rows]),
+    "GEMINILoss": lambda e, rows=EVERY: GEMINILoss("mmd", mode="ovo")(
+        e, FEATURES[rows]
+    ),
     "GEMINILoss-kl": lambda e: GEMINILoss("kl")(e),
-    "AssociativeMemory": lambda e: AssociativeMemory(
-        3, 3, inverse_temperature=1.0, memories=GRAPH[:3, :3]
+    "AssociativeMemory": lambda e, rows=EVERY: AssociativeMemory(
+        3, 3, inverse_temperature=1.0, memories=FEATURES[:3, :3]
     ).loss(e),
 }
 each_loss = pytest.mark.parametrize("name", LOSSES)
@@ -332,11 +345,12 @@ def cells():
 
 
 CELLS = cells()
+DISTRIBUTED = "DistributedDataParallel"
 
 
 def test_the_table_of_modes_has_every_module():
     assert {name for name, _ in CELLS} == MODULES
-    assert {column for _, column in CELLS} == {*COLUMNS}
+    assert {column for _, column in CELLS} == {*COLUMNS, DISTRIBUTED}
 
 
 @pytest.mark.parametrize("column", COLUMNS)
@@ -358,3 +372,76 @@ def test_a_cell_of_the_table_of_modes_is_true(name, column):
     else:
         expected = gradient(loss, batch[0])
     torch.testing.assert_close(found, expected)
+
+
+def joint_batch():
+    """Return a network that is not trained, and samples (24, 3) for it."""
+    generator = torch.Generator().manual_seed(2)
+    network = nn.Linear(3, 3)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator))
+    return network, torch.randn(N, 3, generator=generator)
+
+
+def train_in_a_process(folder, rank):
+    """Write losses and gradients of the shard of a process, as it is and gathered."""
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2
+    )
+    rows = SHARDS[rank]
+    found = {}
+    for name in MODULES:
+        network, samples = joint_batch()
+        network = DistributedDataParallel(network)
+        if CELLS[name, DISTRIBUTED] == "gathered":
+            outputs = gather_over_processes(network(samples[rows]))
+            found[f"{name} gathered"] = gradient_of_weights(name, network, outputs)
+        outputs = network(samples[rows])
+        found[name] = gradient_of_weights(name, network, outputs, rows)
+    np.savez(folder / f"{rank}.npz", **found)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def gradient_of_weights(name, network, outputs, rows=EVERY):
+    """Return the gradient (3, 3) of a loss of the outputs of a network."""
+    network.zero_grad()
+    LOSSES[name](outputs, rows).backward()
+    (weight, _) = network.parameters()
+    return weight.grad.numpy().copy()
+
+
+@pytest.fixture(scope="module")
+def of_two_processes(tmp_path_factory):
+    """Return what the two processes write."""
+    folder = tmp_path_factory.mktemp("processes")
+    context = multiprocessing.get_context("fork")
+    children = [
+        context.Process(target=train_in_a_process, args=(folder, rank))
+        for rank in range(2)
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # fork with threads alive
+        for child in children:
+            child.start()
+    for child in children:
+        child.join(120)
+    assert [child.exitcode for child in children] == [0, 0]
+    return [dict(np.load(folder / f"{rank}.npz")) for rank in range(2)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="There is no fork here.")
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_two_processes_have_the_gradient_of_the_joint_batch(name, of_two_processes):
+    network, samples = joint_batch()
+    expected = gradient_of_weights(name, network, network(samples))
+    for found in of_two_processes:
+        if CELLS[name, DISTRIBUTED] == "gathered":
+            assert_allclose(found[f"{name} gathered"], expected, rtol=1e-4, atol=1e-5)
+            # The mean of the losses of the two shards is another loss.
+            assert not np.allclose(found[name], expected, rtol=1e-2)
+        else:
+            assert CELLS[name, DISTRIBUTED] == "works"
+            assert_allclose(found[name], expected, rtol=1e-4, atol=1e-5)

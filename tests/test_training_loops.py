@@ -19,7 +19,7 @@ CODE = re.findall(
 )
 SHARED, *LOOPS = [dedent(block).strip() for block in CODE if "step(optimizer" in block]
 # The least agreement (ARI) with the digits, of the loops that find clusters.
-LEAST = {"AssociativeMemory": 0.4, "GEMINILoss": 0.45, "RatioCutLoss": 0.6}
+LEAST = {"AssociativeMemory": 0.45, "GEMINILoss": 0.45, "RatioCutLoss": 0.6}
 NAMES = [
     "PartialFenchelYoungLoss",
     "FenchelYoungLoss",
@@ -51,4 +51,5 @@ def test_the_loop_of_a_loss_trains(name, global_random_seed):
     assert losses[-fifth:].mean() < losses[:fifth].mean()
     if name in LEAST:
         found = adjusted_rand_score(scope["y"], scope["clusters"])
-        assert found > LEAST[name], found
+        print(f"{name}, seed {global_random_seed}: ARI {found:.2f}")
+        assert found > LEAST[name]
