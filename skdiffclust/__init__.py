@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 
-def show_versions():
+def show_versions() -> None:
     """Print the versions of Python, the package and its dependencies.
 
     Include the output in bug reports. The versions are read from the metadata of the

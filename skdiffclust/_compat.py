@@ -5,7 +5,10 @@ All of it is loaded by ``import sklearn.cluster`` anyway, so this module costs n
 that ``sklearn.callback.with_callbacks`` is not needed.
 """
 
-from sklearn.base import _fit_context as fit_context
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from sklearn.base import _fit_context
 from sklearn.callback import CallbackSupportMixin
 from sklearn.cluster._hierarchical_fast import single_linkage_label
 from sklearn.metrics._pairwise_distances_reduction import ArgKmin
@@ -19,9 +22,9 @@ from sklearn.utils._param_validation import (
     HasMethods,
     StrOptions,
     validate_parameter_constraints,
-    validate_params,
 )
 from sklearn.utils._param_validation import Interval as _Interval
+from sklearn.utils._param_validation import validate_params as _validate_params
 from sklearn.utils.metaestimators import available_if as _available_if
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
@@ -48,6 +51,28 @@ __all__ = [
     "validate_parameter_constraints",
     "validate_params",
 ]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def fit_context(
+    *, prefer_skip_nested_validation: bool
+) -> Callable[[_Function], _Function]:
+    """Return scikit-learn's decorator of a fit, to type checkers without effect.
+
+    It has no annotations of its own, and what it decorates would have no type.
+    """
+    return _fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
+
+
+def validate_params(
+    parameter_constraints: dict[str, Any], *, prefer_skip_nested_validation: bool
+) -> Callable[[_Function], _Function]:
+    """Return scikit-learn's decorator of a function, as `fit_context` for a fit."""
+    return _validate_params(
+        parameter_constraints,
+        prefer_skip_nested_validation=prefer_skip_nested_validation,
+    )
 
 
 class Interval(_Interval):

@@ -546,7 +546,7 @@ def sum_over_processes(tensor):
     return _SumOverProcesses.apply(tensor) if _has_others() else tensor
 
 
-def gather_over_processes(tensor):
+def gather_over_processes(tensor) -> torch.Tensor:
     """Concatenate the samples of all processes of ``torchrun``.
 
     Use it for losses between all samples, such as :class:`PartialFenchelYoungLoss`:

@@ -12,7 +12,7 @@ import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 from urllib.parse import unquote
 
 import pytest
@@ -75,6 +75,31 @@ def test_constructors_are_annotated_as_they_are_validated(name):
                 rule = getattr(rule, "type", rule)
                 kind = KINDS[getattr(rule, "__name__", rule)]
             assert kind in (get_args(annotation) or (annotation,)), parameter
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", public_modules())
+def test_every_return_is_annotated(name):
+    """Editors complete the methods of a fitted estimator from the return of `fit`."""
+    module = importlib.import_module(name)
+    for public in map(module.__dict__.get, module.__all__):
+        if inspect.isclass(public):
+            for owner in inspect.getmro(public):
+                if owner.__module__.startswith("skdiffclust."):
+                    for member, value in vars(owner).items():
+                        if not member.startswith("_"):
+                            assert_return_is_annotated(value, f"{name}.{member}")
+        elif inspect.isfunction(public):
+            assert_return_is_annotated(public, name)
+
+
+def assert_return_is_annotated(value, name):
+    """A function, method or property says what it returns, and not Any."""
+    function = getattr(value, "fget", None) or getattr(value, "__func__", value)
+    function = getattr(function, "fn", function)  # of `available_if`
+    if inspect.isfunction(function):
+        returned = inspect.signature(function).return_annotation
+        assert returned not in (inspect.Signature.empty, Any, object), (name, function)
 
 
 @pytest.mark.parametrize("name", public_modules())

@@ -1,10 +1,11 @@
 """GraphCutClustering: a partition of a graph of the samples of a low cut."""
 
 from numbers import Integral, Real
+from typing import Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -272,7 +273,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         partial_labels=None,
         must_link=None,
         cannot_link=None,
-    ):
+    ) -> Self:
         """Cut the graph of X.
 
         Parameters
@@ -378,7 +379,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         warn_if_unbounded(labels, groups.sizes, self.n_clusters_, found.bounds)
         return self
 
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Label samples by the best move.
 
         A sample that equals a training sample has its label; any other goes to the
@@ -405,7 +406,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         return self._predictor.labels(X)
 
     @available_if(_has_rows)
-    def score(self, X, y=None):
+    def score(self, X, y=None) -> float:
         """Return the modularity of the predicted labels on the graph of X itself.
 
         That is the share of the weights of edges inside clusters, less what it would be
@@ -428,7 +429,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         """
         return modularity_score(self, X)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = is_precomputed(self)
         tags.input_tags.sparse = True

@@ -1,6 +1,7 @@
 """PRCut: the probabilistic cut of a graph, by a model that predicts."""
 
 from numbers import Integral, Real
+from typing import Self
 
 import numpy as np
 from sklearn.base import (
@@ -9,7 +10,7 @@ from sklearn.base import (
     ClusterMixin,
     TransformerMixin,
 )
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -325,7 +326,7 @@ class PRCut(
         cannot_link=None,
         checkpoint=None,
         resume=False,
-    ):
+    ) -> Self:
         """Find labels to start from, and train the model on the cut of the graph of X.
 
         Parameters
@@ -494,7 +495,7 @@ class PRCut(
     @keep_state_on_error
     @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=False)
-    def partial_fit(self, X, y=None, *, graph=None):
+    def partial_fit(self, X, y=None, *, graph=None) -> Self:
         """Learn from the next samples of a stream.
 
         The first call is `fit`. Each later one takes the graph of its samples alone and
@@ -540,7 +541,7 @@ class PRCut(
         return self
 
     @available_if(_has_rows)
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Label samples by the encoder.
 
         Parameters
@@ -557,7 +558,7 @@ class PRCut(
         return self._predictor.labels(check_rows(self, X))
 
     @available_if(_has_rows)
-    def predict_proba(self, X):
+    def predict_proba(self, X) -> np.ndarray:
         """Return the soft assignments of samples.
 
         Parameters
@@ -573,7 +574,7 @@ class PRCut(
         check_is_fitted(self)
         return self._predictor.assignments(check_rows(self, X))
 
-    def transform(self, X):
+    def transform(self, X) -> np.ndarray:
         """Return the last hidden layer of an "mlp", else the soft assignments.
 
         Parameters
@@ -590,7 +591,7 @@ class PRCut(
         return self._predictor.features(check_rows(self, X))
 
     @available_if(_has_rows)
-    def score(self, X, y=None):
+    def score(self, X, y=None) -> float:
         """Return the modularity of the predicted labels on the graph of X itself.
 
         That is the share of the weights of edges inside clusters, less what it would be
@@ -618,7 +619,7 @@ class PRCut(
         """Number of columns of `transform`."""
         return self._predictor.n_features_out
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = is_precomputed(self)
         tags.input_tags.sparse = True

@@ -149,7 +149,7 @@ class RatioCutLoss(nn.Module):
         self.register_buffer("prior", (prior / prior.sum()).to(dtype))
         self.register_buffer("proportions", torch.zeros(n_clusters, dtype=dtype))
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """Name the parameters in the module's text.
 
         Returns
@@ -166,7 +166,7 @@ class RatioCutLoss(nn.Module):
         )
 
     @in_full_precision
-    def forward(self, logits, graph, *, right=None, degrees=None):
+    def forward(self, logits, graph, *, right=None, degrees=None) -> torch.Tensor:
         """Return the loss of a batch.
 
         Parameters

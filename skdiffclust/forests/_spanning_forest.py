@@ -3,13 +3,13 @@
 from dataclasses import replace
 from functools import cached_property
 from numbers import Integral, Real
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -35,7 +35,7 @@ from skdiffclust._validation import is_small_dense, validate_rows
 from skdiffclust._warnings import warn
 from skdiffclust.forests._constrained._grow_tree import grow_tree
 from skdiffclust.forests._constrained._search import improve_cut, join_groups
-from skdiffclust.forests._hierarchy._condensed_tree import condense
+from skdiffclust.forests._hierarchy._condensed_tree import CondensedTree, condense
 from skdiffclust.forests._hierarchy._core_sizes import (
     core_radii,
     core_sizes,
@@ -314,7 +314,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         must_link=None,
         cannot_link=None,
         tree=None,
-    ):
+    ) -> Self:
         """Grow the tree of X and cut it.
 
         Parameters
@@ -484,7 +484,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             )
         return {"n_clusters": np.arange(2, len(scores) + 2), "score": scores}
 
-    def predict(self, X, *, within_cut=False):
+    def predict(self, X, *, within_cut=False) -> np.ndarray:
         """Give each sample the label of the nearest training sample.
 
         That is the one edge by which single linkage would join it.
@@ -513,7 +513,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         return labels
 
     @available_if(_has_consensus)
-    def predict_proba(self, X):
+    def predict_proba(self, X) -> np.ndarray:
         """Give each sample the memberships of the nearest training sample.
 
         Available after a fit with ``consensus=True`` and `n_perturbations`: then the
@@ -557,7 +557,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         distance_threshold=None,
         max_outlier_score=None,
         min_size=None,
-    ):
+    ) -> np.ndarray:
         """Cut the fitted tree with other parameters, without growing it again.
 
         Parameters
@@ -624,7 +624,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         {"false_rate": [Interval(Real, 0, 0.25, closed="neither")]},
         prefer_skip_nested_validation=True,
     )
-    def find_outliers(self, false_rate=0.01):
+    def find_outliers(self, false_rate=0.01) -> np.ndarray:
         """Mark samples whose `outlier_scores_` are high, at a stated false rate.
 
         The threshold is extrapolated from the upper quarter of the scores without the
@@ -652,7 +652,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         {"min_cluster_size": [Interval(Integral, 2, None, closed="left")]},
         prefer_skip_nested_validation=True,
     )
-    def condensed_tree(self, min_cluster_size=5):
+    def condensed_tree(self, min_cluster_size=5) -> CondensedTree:
         """Return the hierarchy of clusters of at least this many samples.
 
         It is the tree of HDBSCAN*, of the lengths of `edges_`: by single linkage,
@@ -922,7 +922,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             return None
         return p_value(largest_sum, n_distinct, intrinsic_dimension(X))
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         is_given = self.metric == "precomputed"
         tags.input_tags.pairwise = is_given

@@ -2,6 +2,7 @@
 
 import copy
 from numbers import Integral, Real
+from typing import Self
 
 import numpy as np
 from scipy.sparse import issparse
@@ -10,7 +11,7 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._affinity import refuse_overflow, refuse_underflow
@@ -276,7 +277,7 @@ class SpanningForestEmbedding(
         cannot_link=None,
         checkpoint=None,
         resume=False,
-    ):
+    ) -> Self:
         """Learn the embedding from labels or links.
 
         Parameters
@@ -344,7 +345,7 @@ class SpanningForestEmbedding(
     @keep_state_on_error
     @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None, *, must_link=None, cannot_link=None):
+    def partial_fit(self, X, y=None, *, must_link=None, cannot_link=None) -> Self:
         """Train for one epoch, from the current weights.
 
         Parameters
@@ -390,7 +391,7 @@ class SpanningForestEmbedding(
         self.n_iter_ = n_before + 1
         return self
 
-    def transform(self, X):
+    def transform(self, X) -> np.ndarray:
         """Embed samples.
 
         Parameters
@@ -425,7 +426,7 @@ class SpanningForestEmbedding(
             )
         return embedding
 
-    def score(self, X, y):
+    def score(self, X, y) -> float:
         """Return minus the connectivity error of the forest of the embedding.
 
         The samples are clustered in batches of `batch_size`, in their order, as in the
@@ -578,7 +579,7 @@ class SpanningForestEmbedding(
         center, scale = self._units
         return (embed_by_module(self.encoder_, X) - center) / scale
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = False
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]

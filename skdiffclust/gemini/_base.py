@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -138,7 +139,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
     }
 
     @available_if(has_features)
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Predict the most probable cluster of each sample.
 
         Parameters
@@ -155,7 +156,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         return self._logits(X).argmax(axis=1)
 
     @available_if(has_features)
-    def predict_proba(self, X):
+    def predict_proba(self, X) -> np.ndarray:
         """Predict the probability of each cluster for each sample.
 
         Softmax of the logits divided by `temperature_`.
@@ -175,7 +176,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         return softmax(logits / logits.dtype.type(getattr(self, "temperature_", 1.0)))
 
     @available_if(has_features)
-    def score(self, X, y=None, sample_weight=None, *, affinity=None):
+    def score(self, X, y=None, sample_weight=None, *, affinity=None) -> float:
         """Compute the simplified silhouette of the predicted clusters of X.
 
         The mean of (b - a) / max(a, b), where a is the distance of a sample to the mean
@@ -594,7 +595,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             self._n_clusters,
         ]
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         relation = OBJECTIVES[self.objective].relation
         value = {"kernel": self.kernel, "distance": self.metric}.get(relation)

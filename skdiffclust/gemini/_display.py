@@ -1,5 +1,7 @@
 """Plots of a regularisation path, and of the stability of features along it."""
 
+from typing import Self
+
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
@@ -70,7 +72,7 @@ class SparsePathDisplay:
         self.feature_names = feature_names
 
     @classmethod
-    def from_estimator(cls, estimator, X, *, ax=None, **path_params):
+    def from_estimator(cls, estimator, X, *, ax=None, **path_params) -> Self:
         """Compute and plot the path of a copy of an estimator.
 
         Parameters
@@ -92,7 +94,7 @@ class SparsePathDisplay:
         return cls.from_path(clone(estimator).path(X, **path_params), ax=ax)
 
     @classmethod
-    def from_path(cls, path, *, ax=None):
+    def from_path(cls, path, *, ax=None) -> Self:
         """Plot a path.
 
         Parameters
@@ -120,7 +122,7 @@ class SparsePathDisplay:
         )
         return display.plot(ax=ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax=None) -> Self:
         """Plot the visualization.
 
         Parameters
@@ -241,7 +243,7 @@ class SelectionProbabilityDisplay:
         self.structure = structure
 
     @classmethod
-    def from_estimator(cls, estimator, *, feature_names=None, ax=None):
+    def from_estimator(cls, estimator, *, feature_names=None, ax=None) -> Self:
         """Plot the selection probabilities of a fitted estimator.
 
         Parameters
@@ -275,7 +277,7 @@ class SelectionProbabilityDisplay:
         )
         return display.plot(ax=ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax=None) -> Self:
         """Plot the visualization.
 
         Parameters

@@ -1,5 +1,7 @@
 """GEMINI: discriminative clustering by a generalised mutual information."""
 
+from typing import Self
+
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
@@ -293,7 +295,7 @@ class GEMINI(BaseGEMINI):
         partial_labels=None,
         must_link=None,
         cannot_link=None,
-    ):
+    ) -> Self:
         """Train the model on X.
 
         Parameters
@@ -416,7 +418,7 @@ class GEMINI(BaseGEMINI):
     @available_if(_has_stream)
     @keep_state_on_error
     @fit_context(prefer_skip_nested_validation=False)
-    def partial_fit(self, X, y=None, sample_weight=None, *, affinity=None):
+    def partial_fit(self, X, y=None, sample_weight=None, *, affinity=None) -> Self:
         """Learn from the next samples of a stream.
 
         The first call is equivalent to `fit`. Each later call trains the model for ten

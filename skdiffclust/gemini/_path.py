@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import clone
@@ -11,6 +11,10 @@ from sklearn.base import clone
 from skdiffclust._compat import Interval, validate_parameter_constraints
 from skdiffclust.gemini._calibration import temperature_of
 from skdiffclust.gemini._models import MODELS
+
+if TYPE_CHECKING:
+    from skdiffclust.gemini._display import SparsePathDisplay
+    from skdiffclust.gemini._sparse_gemini import SparseGEMINI
 
 
 @dataclass(frozen=True)
@@ -119,11 +123,11 @@ class SparsePath:
             return int(np.flatnonzero(self.n_features > 0).max(initial=0))
         return choose_step(self.objectives, self.n_features, self.keep_threshold)
 
-    def __len__(self):
+    def __len__(self) -> int:
         """Return the number of steps."""
         return len(self.alphas)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         """Return the numbers of steps and features, and the chosen step."""
         first, last = self.n_features[[0, -1]]
         return (
@@ -132,7 +136,9 @@ class SparsePath:
             f"{self.n_features[self.chosen]} features)"
         )
 
-    def select(self, *, n_features=None, alpha=None, keep_threshold=None) -> Any:
+    def select(
+        self, *, n_features=None, alpha=None, keep_threshold=None
+    ) -> "SparseGEMINI":
         """Return the fitted estimator of a step.
 
         Parameters
@@ -194,7 +200,7 @@ class SparsePath:
         vars(estimator).update(self.shared | attributes)
         return estimator
 
-    def weights(self, step):
+    def weights(self, step) -> list[np.ndarray]:
         """Return the weights of the model at a step.
 
         Parameters
@@ -212,7 +218,7 @@ class SparsePath:
         support = self.supports[step]
         return expand(self.kind, self.steps[step].weights, support, len(support))
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, np.ndarray]:
         """Return the path as the columns of a table with one row per step.
 
         Returns
@@ -224,7 +230,7 @@ class SparsePath:
         columns = {name: getattr(self, name) for name in names}
         return columns | {"chosen": np.arange(len(self)) == self.chosen}
 
-    def plot(self, ax=None):
+    def plot(self, ax=None) -> "SparsePathDisplay":
         """Plot objective, number of features and their weights over the penalty.
 
         Parameters
@@ -241,7 +247,7 @@ class SparsePath:
 
         return SparsePathDisplay.from_path(self, ax=ax)
 
-    def leaving_alphas(self):
+    def leaving_alphas(self) -> np.ndarray:
         """Return the penalty at which each feature is dropped for good.
 
         Returns

@@ -1,6 +1,7 @@
 """The objectives as a public function of assignments and data."""
 
 from numbers import Real
+from typing import Literal, overload
 
 import numpy as np
 from scipy.sparse import issparse
@@ -14,7 +15,7 @@ from skdiffclust.gemini._sparse_rows import centered, weighted_means
 from skdiffclust.gemini._units import Units, scale_gamma
 
 
-def available_objectives():
+def available_objectives() -> list[str]:
     """Return the names of the objectives.
 
     Returns
@@ -31,6 +32,36 @@ def available_objectives():
     ['chi2', 'hellinger', 'kl', 'mmd', 'tv', 'wasserstein']
     """
     return sorted(OBJECTIVES)
+
+
+@overload
+def gemini_score(
+    assignments,
+    X,
+    *,
+    objective=...,
+    mode=...,
+    kernel: object = ...,
+    metric: object = ...,
+    gamma=...,
+    kernel_params=...,
+    return_gradient: Literal[False] = ...,
+) -> float: ...
+
+
+@overload
+def gemini_score(
+    assignments,
+    X,
+    *,
+    objective=...,
+    mode=...,
+    kernel: object = ...,
+    metric: object = ...,
+    gamma=...,
+    kernel_params=...,
+    return_gradient: Literal[True],
+) -> tuple[float, np.ndarray]: ...
 
 
 @validate_params(
@@ -55,8 +86,8 @@ def gemini_score(
     metric: object = "euclidean",
     gamma=None,
     kernel_params=None,
-    return_gradient=False,
-):
+    return_gradient: bool = False,
+) -> float | tuple[float, np.ndarray]:
     r"""Compute the generalised mutual information (GEMINI) of a clustering.
 
     .. math::

@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 from numbers import Real
+from typing import Self
 
 import numpy as np
+from scipy.sparse import sparray, spmatrix
 from sklearn.base import clone
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._checkpoint import check_checkpoint
@@ -63,7 +65,7 @@ from skdiffclust.gemini._walk import (
 class FeatureSelector(SelectorMixin):
     """The selection of features, of samples that are checked as those of `fit` are."""
 
-    def transform(self, X):
+    def transform(self, X) -> np.ndarray | sparray | spmatrix:
         """Reduce X to the selected features.
 
         Parameters
@@ -79,7 +81,7 @@ class FeatureSelector(SelectorMixin):
         refuse_container(X)
         return super().transform(X)
 
-    def inverse_transform(self, X):
+    def inverse_transform(self, X) -> np.ndarray | sparray | spmatrix:
         """Insert features of zeros where `transform` removed others.
 
         Parameters
@@ -348,7 +350,7 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
         partial_labels=None,
         must_link=None,
         cannot_link=None,
-    ):
+    ) -> Self:
         """Fit the model to X at the penalty `alpha`, after a stage without penalty.
 
         Parameters
@@ -432,7 +434,7 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
         refine=False,
         checkpoint=None,
         resume=False,
-    ):
+    ) -> SparsePath:
         """Fit the model for increasing penalties and select one of the solutions.
 
         After a first stage without penalty, each step starts from the solution of the
@@ -824,7 +826,7 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
         """Return the name of the model in the registry."""
         return "skip" if self.model == "mlp" else "linear"
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

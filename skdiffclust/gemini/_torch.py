@@ -107,7 +107,7 @@ class GEMINILoss(nn.Module):
         self.reduce = sum_over_processes if reduce is None else reduce
         self._is_new = True
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """Name the parameters in the module's text.
 
         Returns
@@ -123,7 +123,7 @@ class GEMINILoss(nn.Module):
         )
 
     @in_full_precision
-    def forward(self, logits, relation=None):
+    def forward(self, logits, relation=None) -> torch.Tensor:
         """Compute the loss of a batch.
 
         Parameters

@@ -1,6 +1,7 @@
 """Clustering with associative memories as a scikit-learn estimator."""
 
 from numbers import Integral, Real
+from typing import Self
 
 import numpy as np
 from scipy import sparse
@@ -11,7 +12,7 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.metrics import pairwise_distances
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._affinity import (
@@ -301,7 +302,7 @@ class ClAM(
         partial_labels=None,
         must_link=None,
         cannot_link=None,
-    ):
+    ) -> Self:
         """Store the clusters of X in memories.
 
         Parameters
@@ -367,7 +368,7 @@ class ClAM(
     @keep_state_on_error
     @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None, sample_weight=None):
+    def partial_fit(self, X, y=None, sample_weight=None) -> Self:
         """Learn from a batch of samples of a stream.
 
         The first call seeds the memories and fixes the scale of the data and the order
@@ -615,7 +616,7 @@ class ClAM(
             X,
         )
 
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Return the memory that each sample converges to.
 
         Parameters
@@ -630,7 +631,7 @@ class ClAM(
         """
         return self._assign(self._rows(X))
 
-    def predict_proba(self, X):
+    def predict_proba(self, X) -> np.ndarray:
         """Return how strongly each memory attracts each sample.
 
         The softmax of minus `inverse_temperature_` times the squared Euclidean distance
@@ -652,7 +653,7 @@ class ClAM(
         far = self._divergences(self._rows(X))
         return softmax(np.log(self.cluster_weights_) - self.inverse_temperature_ * far)
 
-    def transform(self, X):
+    def transform(self, X) -> np.ndarray:
         """Return the distances of samples to the memories.
 
         Parameters
@@ -668,7 +669,7 @@ class ClAM(
         X = self._rows(X)
         return self._distances(X).astype(X.dtype)
 
-    def complete(self, X):
+    def complete(self, X) -> np.ndarray:
         """Fill the missing entries of samples by attraction.
 
         If there were missing entries in `fit`, they are completed as by
@@ -689,7 +690,7 @@ class ClAM(
         check_is_fitted(self)
         return np.array(self._fill(dense(self._validate(X, reset=False))))
 
-    def recall(self, X):
+    def recall(self, X) -> np.ndarray:
         """Move samples towards their memories.
 
         Parameters
@@ -715,7 +716,7 @@ class ClAM(
             dense(X), n_steps=self.n_steps, step_size=self.step_size, **self._field()
         )
 
-    def energy(self, X):
+    def energy(self, X) -> np.ndarray:
         """Return the energy of samples, small near a memory.
 
         Parameters
@@ -730,7 +731,7 @@ class ClAM(
         """
         return self._of_field(energy, X)
 
-    def entropy(self, X):
+    def entropy(self, X) -> np.ndarray:
         """Return the entropy of the attraction of samples (eq. 13).
 
         Parameters
@@ -746,7 +747,7 @@ class ClAM(
         """
         return self._of_field(entropy, X)
 
-    def score(self, X, y=None, sample_weight=None):
+    def score(self, X, y=None, sample_weight=None) -> float:
         """Return the simplified silhouette of samples among the memories.
 
         The mean of 1 - d1 / d2, where d1 and d2 are the distances to the nearest and to
@@ -803,7 +804,7 @@ class ClAM(
         """Number of columns of `transform`."""
         return len(self.cluster_centers_)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.allow_nan = True

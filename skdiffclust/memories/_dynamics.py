@@ -46,7 +46,7 @@ def energy(
     *,
     weights=None,
     metric="euclidean",
-):
+) -> np.ndarray:
     r"""Compute the energy of samples, which is low near a memory.
 
     .. math:: E(v) = -\frac{1}{\beta} \log \sum_\mu \varepsilon_\mu
@@ -111,7 +111,7 @@ def recall(
     weights=None,
     metric="euclidean",
     mask=None,
-):
+) -> np.ndarray:
     r"""Move samples towards their memories, or complete their hidden features.
 
     .. math:: v \leftarrow v + a \sum_\mu (\rho_\mu - v)\,
@@ -223,7 +223,7 @@ def entropy(
     *,
     weights=None,
     metric="euclidean",
-):
+) -> np.ndarray:
     r"""Compute the entropy of the attraction of each sample by the memories.
 
     .. math:: H(x) = -\sum_\mu p_\mu(x) \log p_\mu(x), \qquad

@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 from numbers import Integral, Real
+from typing import Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.impute import MissingIndicator
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdiffclust._affinity import refuse_overflow
@@ -175,7 +176,7 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
 
     @keep_state_on_error
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> Self:
         """Store the samples as memories and choose the inverse temperature.
 
         Parameters
@@ -230,7 +231,7 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
                 self._valid[feature] = within
         return self
 
-    def transform(self, X):
+    def transform(self, X) -> np.ndarray:
         """Impute the missing values of X.
 
         Parameters
@@ -260,7 +261,7 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
             completed = np.hstack([completed, flags])
         return completed
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features=None) -> np.ndarray:
         """Return the names of the output features.
 
         Parameters
@@ -354,7 +355,7 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
             np.isnan(self.missing_values)
         )
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self._marks_nan
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]

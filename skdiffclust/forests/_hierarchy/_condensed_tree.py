@@ -84,7 +84,7 @@ class CondensedTree:
         {"method": [StrOptions({"excess_of_mass", "leaf"})]},
         prefer_skip_nested_validation=True,
     )
-    def labels(self, method="excess_of_mass"):
+    def labels(self, method="excess_of_mass") -> np.ndarray:
         """Select a flat clustering with noise, as HDBSCAN does.
 
         Parameters

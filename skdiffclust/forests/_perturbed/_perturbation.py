@@ -67,7 +67,7 @@ def perturbed_forest(
     constraints=None,
     random_state=None,
     return_connectivity=False,
-):
+) -> PerturbedForestResult:
     """Average the maximum spanning k-forests of noisy copies of a similarity.
 
     This is a Monte Carlo estimate of the perturbed forest A_ε(Σ) = E[A_k*(Σ + εZ)]

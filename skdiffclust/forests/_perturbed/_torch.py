@@ -264,7 +264,7 @@ class _Perturbed(nn.Module):
                 f"noise_scale. It is {self.noise_scale:g}."
             )
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """Name the parameters in the module's text.
 
         Returns
@@ -415,7 +415,9 @@ class PerturbedForest(_Perturbed):
 
     @outside_compiler
     @in_full_precision
-    def forward(self, similarity, constraints=None, return_connectivity=False):
+    def forward(
+        self, similarity, constraints=None, return_connectivity=False
+    ) -> tuple[torch.Tensor, ...]:
         """Compute the perturbed forests of similarities.
 
         Parameters
@@ -514,7 +516,7 @@ class PartialFenchelYoungLoss(_Perturbed):
 
     @outside_compiler
     @in_full_precision
-    def forward(self, similarity, constraints, n_clusters=None):
+    def forward(self, similarity, constraints, n_clusters=None) -> torch.Tensor:
         """Compare similarities with what is known.
 
         Parameters
@@ -595,7 +597,7 @@ class FenchelYoungLoss(_Perturbed):
 
     @outside_compiler
     @in_full_precision
-    def forward(self, similarity, forest):
+    def forward(self, similarity, forest) -> torch.Tensor:
         """Compute the loss between a similarity and a target forest.
 
         Parameters
@@ -629,7 +631,7 @@ class FenchelYoungLoss(_Perturbed):
 
 
 @in_full_precision
-def standardized_similarity(embedding, kind="sqeuclidean"):
+def standardized_similarity(embedding, kind="sqeuclidean") -> torch.Tensor:
     """Compute similarities between samples with mean 0 and standard deviation 1.
 
     The result is (Σ - mean) / std, where mean and standard deviation are taken over all

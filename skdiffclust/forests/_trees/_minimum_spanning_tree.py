@@ -18,7 +18,7 @@ from skdiffclust.forests._trees._tree import SpanningTree, join_parts
     },
     prefer_skip_nested_validation=True,
 )
-def minimum_spanning_tree(X, *, metric: object = "euclidean"):
+def minimum_spanning_tree(X, *, metric: object = "euclidean") -> SpanningTree:
     """Compute the minimum spanning tree of the samples of X.
 
     This is the tree that underlies single linkage. Unlike the function of the same name
