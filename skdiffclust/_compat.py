@@ -1,12 +1,15 @@
 """The only door to names of scikit-learn that are private or new in 1.9.
 
+Decorators also come through it: scikit-learn's have no annotations, and without those
+what they decorate would be unknown to type checkers.
+
 All of it is loaded by ``import sklearn.cluster`` anyway, so this module costs nothing.
 `fit_context` validates the parameters of the estimator and tears down its callbacks, so
 that ``sklearn.callback.with_callbacks`` is not needed.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from sklearn.base import _fit_context
 from sklearn.callback import CallbackSupportMixin
@@ -30,6 +33,8 @@ from sklearn.utils.validation import _check_feature_names_in as check_feature_na
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 from sklearn.utils.validation import _num_samples as num_samples
 
+from skdiffclust._types import Function
+
 __all__ = [
     "ArgKmin",
     "CALLBACKS_ATTRIBUTE",
@@ -39,6 +44,7 @@ __all__ = [
     "Interval",
     "PAIRWISE_METRICS",
     "StrOptions",
+    "available_if",
     "check_feature_names_in",
     "check_pandas_support",
     "check_sample_weight",
@@ -52,27 +58,29 @@ __all__ = [
     "validate_params",
 ]
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
 
 def fit_context(
     *, prefer_skip_nested_validation: bool
-) -> Callable[[_Function], _Function]:
-    """Return scikit-learn's decorator of a fit, to type checkers without effect.
-
-    It has no annotations of its own, and what it decorates would have no type.
-    """
+) -> Callable[[Function], Function]:
+    """Return scikit-learn's decorator of a fit."""
     return _fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
 
 
 def validate_params(
     parameter_constraints: dict[str, Any], *, prefer_skip_nested_validation: bool
-) -> Callable[[_Function], _Function]:
-    """Return scikit-learn's decorator of a function, as `fit_context` for a fit."""
+) -> Callable[[Function], Function]:
+    """Return scikit-learn's decorator of a function with parameters to validate."""
     return _validate_params(
         parameter_constraints,
         prefer_skip_nested_validation=prefer_skip_nested_validation,
     )
+
+
+def available_if(
+    check: Callable[[Any], bool],
+) -> Callable[[Function], Function]:
+    """Return scikit-learn's decorator of a method that not all instances have."""
+    return _available_if(check)
 
 
 class Interval(_Interval):
@@ -110,7 +118,7 @@ def method_available_if(check, name):
     """
 
     def decorate(cls):
-        setattr(cls, name, _available_if(check)(getattr(cls, name)))
+        setattr(cls, name, available_if(check)(getattr(cls, name)))
         return cls
 
     return decorate

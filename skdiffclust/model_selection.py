@@ -109,20 +109,20 @@ class ClustererComparison:
        local information into global optimization. SAC 2004.
     """
 
-    names: tuple
-    labels: dict
-    n_clusters: dict
+    names: tuple[str, ...]
+    labels: dict[str, np.ndarray]
+    n_clusters: dict[str, int]
     n_fitted: int
-    fit_seconds: dict
-    stability: dict
-    null_stability: dict
-    consistency: dict
-    null_consistency: dict
+    fit_seconds: dict[str, float]
+    stability: dict[str, np.ndarray]
+    null_stability: dict[str, np.ndarray]
+    consistency: dict[str, float]
+    null_consistency: dict[str, np.ndarray]
     reference: str
-    scores: dict
+    scores: dict[str, dict[str, float]]
     agreement: np.ndarray
-    messages: dict
-    left_out: dict
+    messages: dict[str, tuple[str, ...]]
+    left_out: dict[str, str]
 
     @property
     def p_values(self) -> dict[str, float]:

@@ -12,9 +12,10 @@ import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin
 from urllib.parse import unquote
 
+import numpy as np
 import pytest
 
 import skdiffclust
@@ -52,8 +53,15 @@ def run_here(code):
     return printed.getvalue()
 
 
-# Of the rules for a parameter, by their names or those of their types.
-KINDS = {"Integral": int, "Real": float, "boolean": bool, "str": str, "dict": dict}
+# Of the rules for a parameter, by their names or those of their types; those of choices
+# and of scikit-learn's metrics, of which there are many, are below.
+KINDS = {
+    "Integral": {int, np.integer},
+    "Real": {float},
+    "boolean": {bool},
+    "random_state": {int, np.random.RandomState, type(None)},
+    "dict": {dict},
+}
 
 
 @pytest.mark.parametrize("name", sorted(skdiffclust.__all__))
@@ -66,15 +74,19 @@ def test_constructors_are_annotated_as_they_are_validated(name):
         annotation = parameters[parameter].annotation
         if annotation is object:
             continue
-        for rule in rules[parameter]:
-            if rule is None:
-                kind = type(None)
-            elif rule == "random_state":
-                kind = int
-            else:
-                rule = getattr(rule, "type", rule)
-                kind = KINDS[getattr(rule, "__name__", rule)]
-            assert kind in (get_args(annotation) or (annotation,)), parameter
+        parts = {annotation, *get_args(annotation)}
+        types = {get_origin(part) or part for part in parts}
+        literals = [part for part in parts if get_origin(part) is Literal]
+        allowed = {name for part in literals for name in get_args(part)}
+        choices = set()
+        for rule in rules[parameter] if rules[parameter] != "no_validation" else ():
+            choices |= getattr(rule, "options", set())
+            rule = getattr(rule, "type", rule)
+            expected = KINDS.get(getattr(rule, "__name__", rule), set())
+            assert expected <= types, (parameter, rule)
+            assert rule is not None or type(None) in types, parameter
+        if literals or str not in parts:
+            assert allowed == choices, parameter
 
 
 @pytest.mark.torch

@@ -1,12 +1,11 @@
 """GraphCutClustering: a partition of a graph of the samples of a low cut."""
 
 from numbers import Integral, Real
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._assignments import relabel_by_size
@@ -14,6 +13,7 @@ from skdiffclust._compat import (
     HasMethods,
     Interval,
     StrOptions,
+    available_if,
     fit_context,
 )
 from skdiffclust._history import keep_state_on_error
@@ -234,20 +234,20 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
 
     def __init__(
         self,
-        n_clusters: int | str = 8,
+        n_clusters: int | np.integer | Literal["auto"] = 8,
         *,
         affinity: object = "ranked_neighbors",
-        n_neighbors: int | str = "auto",
-        metric: str = "euclidean",
+        n_neighbors: int | np.integer | Literal["auto"] = "auto",
+        metric: Literal["euclidean", "cosine"] = "euclidean",
         temperature: float = 1.0,
-        cut: str = "normalized",
-        min_cluster_size: float | str = "auto",
+        cut: Literal["normalized", "ratio"] = "normalized",
+        min_cluster_size: float | Literal["auto"] = "auto",
         max_imbalance: float | None = None,
-        small_components: str = "place",
-        init: str = "random",
-        n_init: int | str = "auto",
+        small_components: Literal["place", "noise"] = "place",
+        init: Literal["random", "spectral"] = "random",
+        n_init: int | np.integer | Literal["auto"] = "auto",
         random_state: int | np.random.RandomState | None = None,
-    ):
+    ) -> None:
         self.n_clusters = n_clusters
         self.affinity = affinity
         self.n_neighbors = n_neighbors

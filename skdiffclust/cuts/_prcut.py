@@ -1,9 +1,11 @@
 """PRCut: the probabilistic cut of a graph, by a model that predicts."""
 
+from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Self
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -11,7 +13,6 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._assignments import relabel_by_size
@@ -20,6 +21,7 @@ from skdiffclust._compat import (
     CallbackSupportMixin,
     Interval,
     StrOptions,
+    available_if,
     fit_context,
     method_available_if,
 )
@@ -264,30 +266,30 @@ class PRCut(
 
     def __init__(
         self,
-        n_clusters: int | str = 8,
+        n_clusters: int | np.integer | Literal["auto"] = 8,
         *,
         affinity: object = "ranked_neighbors",
-        n_neighbors: int | str = "auto",
-        metric: str = "euclidean",
+        n_neighbors: int | np.integer | Literal["auto"] = "auto",
+        metric: Literal["euclidean", "cosine"] = "euclidean",
         temperature: float = 1.0,
-        cut: str = "normalized",
-        objective: str = "exact",
-        encoder: object = "mlp",
-        hidden_layer_sizes: object = (128,),
-        activation: str = "gelu",
+        cut: Literal["normalized", "ratio"] = "normalized",
+        objective: Literal["exact", "bound"] = "exact",
+        encoder: Literal["mlp", "linear"] | Callable[..., Any] = "mlp",
+        hidden_layer_sizes: int | np.integer | ArrayLike = (128,),
+        activation: Literal["gelu", "relu", "tanh"] = "gelu",
         weight_decay: float = 0.1,
-        init: object = "graph_cut",
-        balance_weight: float | str = "auto",
-        averaging_rate: float | str = 0.8,
-        optimizer: str = "adam",
-        max_iter: int = 200,
-        batch_size: int = 256,
+        init: Literal["graph_cut", "random", "spectral"] | ArrayLike = "graph_cut",
+        balance_weight: float | Literal["auto"] = "auto",
+        averaging_rate: float | Literal["decreasing"] = 0.8,
+        optimizer: Literal["adam", "rmsprop"] = "adam",
+        max_iter: int | np.integer = 200,
+        batch_size: int | np.integer = 256,
         learning_rate: float = 0.01,
         tol: float = 1e-5,
-        n_init: int | str = "auto",
+        n_init: int | np.integer | Literal["auto"] = "auto",
         device: object = "auto",
         random_state: int | np.random.RandomState | None = None,
-    ):
+    ) -> None:
         self.n_clusters = n_clusters
         self.affinity = affinity
         self.n_neighbors = n_neighbors

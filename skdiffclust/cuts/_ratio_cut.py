@@ -47,7 +47,7 @@ class RatioCut:
     smallest_size: int
 
 
-def ratio_cut(graph, labels, *, normalized=False) -> RatioCut:
+def ratio_cut(graph, labels, *, normalized: bool = False) -> RatioCut:
     r"""Compute the ratio-cut of a partition of a weighted graph; smaller is better.
 
     .. math:: RC = \mathrm{Tr}(F^\top L F)
@@ -141,18 +141,18 @@ def cuts_by_cluster(graph, labels, n_clusters):
 
 @overload
 def expected_ratio_cut(
-    graph, assignments, *, normalized=..., return_gradient: Literal[False] = ...
+    graph, assignments, *, normalized: bool = ..., return_gradient: Literal[False] = ...
 ) -> float: ...
 
 
 @overload
 def expected_ratio_cut(
-    graph, assignments, *, normalized=..., return_gradient: Literal[True]
+    graph, assignments, *, normalized: bool = ..., return_gradient: Literal[True]
 ) -> tuple[float, np.ndarray]: ...
 
 
 def expected_ratio_cut(
-    graph, assignments, *, normalized=False, return_gradient: bool = False
+    graph, assignments, *, normalized: bool = False, return_gradient: bool = False
 ) -> float | tuple[float, np.ndarray]:
     r"""Compute the exact expectation of the ratio-cut under independent assignments.
 

@@ -1,16 +1,16 @@
 """SpanningForestClustering: cuts of the minimum spanning tree."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from numbers import Integral, Real
-from typing import NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._affinity import METRICS, is_clean_distances
@@ -19,6 +19,7 @@ from skdiffclust._compat import (
     CallbackSupportMixin,
     Interval,
     StrOptions,
+    available_if,
     check_sample_weight,
     fit_context,
     validate_params,
@@ -275,20 +276,20 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
 
     def __init__(
         self,
-        n_clusters: int | str | None = 2,
+        n_clusters: int | np.integer | Literal["auto"] | None = 2,
         *,
         distance_threshold: float | None = None,
-        metric: object = "euclidean",
-        cut_rule: str = "size_weighted",
-        min_cluster_size: int = 1,
-        min_samples: int | None = None,
-        n_perturbations: int = 0,
+        metric: str | Callable[..., Any] = "euclidean",
+        cut_rule: Literal["size_weighted", "longest"] = "size_weighted",
+        min_cluster_size: int | np.integer = 1,
+        min_samples: int | np.integer | None = None,
+        n_perturbations: int | np.integer = 0,
         edge_noise: float = 0.2,
         consensus: bool = False,
-        algorithm: str = "auto",
-        n_jobs: int | None = None,
+        algorithm: Literal["auto", "prim", "boruvka", "kruskal"] = "auto",
+        n_jobs: int | np.integer | None = None,
         random_state: int | np.random.RandomState | None = None,
-    ):
+    ) -> None:
         self.n_clusters = n_clusters
         self.distance_threshold = distance_threshold
         self.metric = metric
@@ -552,11 +553,11 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     )
     def cut(
         self,
-        n_clusters=None,
+        n_clusters: int | np.integer | Literal["auto"] | None = None,
         *,
-        distance_threshold=None,
-        max_outlier_score=None,
-        min_size=None,
+        distance_threshold: float | None = None,
+        max_outlier_score: float | None = None,
+        min_size: float | None = None,
     ) -> np.ndarray:
         """Cut the fitted tree with other parameters, without growing it again.
 

@@ -1,10 +1,12 @@
 """SpanningForestEmbedding: an encoder whose clusters agree with partial labels."""
 
 import copy
+from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Self
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.base import (
     BaseEstimator,
@@ -232,23 +234,23 @@ class SpanningForestEmbedding(
 
     def __init__(
         self,
-        n_clusters: int | str = "auto",
+        n_clusters: int | np.integer | Literal["auto"] = "auto",
         *,
-        encoder: object = "linear",
-        init: str = "auto",
-        n_components: int = 32,
-        hidden_layer_sizes: object = (100,),
-        similarity: str = "sqeuclidean",
-        noise_scale: float | str = "auto",
-        n_perturbations: int = 20,
-        n_neighbors: int | None = 3,
+        encoder: Literal["linear", "mlp"] | Callable[..., Any] = "linear",
+        init: Literal["auto", "pca", "lda", "random"] = "auto",
+        n_components: int | np.integer = 32,
+        hidden_layer_sizes: int | np.integer | ArrayLike = (100,),
+        similarity: Literal["sqeuclidean", "cosine"] = "sqeuclidean",
+        noise_scale: float | Literal["auto"] = "auto",
+        n_perturbations: int | np.integer = 20,
+        n_neighbors: int | np.integer | None = 3,
         warm_start: bool = False,
-        max_iter: int = 20,
-        batch_size: int = 64,
-        learning_rate: float | str = "auto",
+        max_iter: int | np.integer = 20,
+        batch_size: int | np.integer = 64,
+        learning_rate: float | Literal["auto"] = "auto",
         device: object = "auto",
         random_state: int | np.random.RandomState | None = None,
-    ):
+    ) -> None:
         self.n_clusters = n_clusters
         self.encoder = encoder
         self.init = init

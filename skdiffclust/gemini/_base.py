@@ -10,7 +10,6 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import Tags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._affinity import refuse_overflow, refuse_underflow
@@ -20,6 +19,7 @@ from skdiffclust._compat import (
     CallbackSupportMixin,
     Interval,
     StrOptions,
+    available_if,
 )
 from skdiffclust._constraints import bounds_of_clusters, check_feasible
 from skdiffclust._devices import resolve_device

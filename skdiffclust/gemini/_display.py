@@ -1,6 +1,6 @@
 """Plots of a regularisation path, and of the stability of features along it."""
 
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -15,6 +15,9 @@ _COLUMNS = {
     "n_features": "number of features",
     "weights": "norm of the weights of a feature",
 }
+
+if TYPE_CHECKING:
+    from matplotlib.lines import Line2D
 
 
 class SparsePathDisplay:
@@ -139,7 +142,7 @@ class SparsePathDisplay:
         self.axes_, self.figure_ = axes_of("SparsePathDisplay", ax, 3, (11, 3))
         alphas = np.asarray(self.alphas)
         drawn = alphas > 0
-        self.lines_ = {}
+        self.lines_: dict[str, list[Line2D]] = {}
         for axes, (name, label) in zip(self.axes_, _COLUMNS.items(), strict=True):
             values = np.asarray(getattr(self, name))[drawn]
             style = {"color": "0.8", "lw": 1} if name == "weights" else {"marker": "."}
@@ -306,7 +309,7 @@ class SelectionProbabilityDisplay:
         first, second = self.axes_
         # The first penalty that is not less.
         step = min(np.searchsorted(alphas, self.alpha), len(alphas) - 1)
-        self.lines_ = {}
+        self.lines_: dict[str, list[Line2D]] = {}
         for name, curve in zip(self.feature_names, probabilities.T, strict=True):
             style = {"color": "0.8", "lw": 1, "zorder": 1}
             if curve[step] >= self.threshold:

@@ -31,11 +31,11 @@ class Step:
     support: np.ndarray
     labels: np.ndarray
     n_iter: int
-    weights: list
+    weights: list[np.ndarray]
     logits: np.ndarray  # (m, k), of `some_rows`
 
 
-def _column(name, dtype):
+def _column(name, dtype) -> cached_property[np.ndarray]:
     """Return a property of a path: an array of an attribute of all of its steps."""
     return cached_property(
         lambda path: np.array([getattr(step, name) for step in path.steps], dtype=dtype)
@@ -95,11 +95,11 @@ class SparsePath:
     skdiffclust.SparseGEMINI : Estimator whose method `path` returns this object.
     """
 
-    steps: list
+    steps: list[Step]
     kind: str
     keep_threshold: float | None
     template: object
-    shared: dict
+    shared: dict[str, object]
     groups: object
     row_weights: np.ndarray
 
@@ -137,7 +137,11 @@ class SparsePath:
         )
 
     def select(
-        self, *, n_features=None, alpha=None, keep_threshold=None
+        self,
+        *,
+        n_features: int | np.integer | None = None,
+        alpha: float | None = None,
+        keep_threshold: float | None = None,
     ) -> "SparseGEMINI":
         """Return the fitted estimator of a step.
 
@@ -200,7 +204,7 @@ class SparsePath:
         vars(estimator).update(self.shared | attributes)
         return estimator
 
-    def weights(self, step) -> list[np.ndarray]:
+    def weights(self, step: int) -> list[np.ndarray]:
         """Return the weights of the model at a step.
 
         Parameters

@@ -1,7 +1,7 @@
 """The objectives as a public function of assignments and data."""
 
 from numbers import Real
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from scipy.sparse import issparse
@@ -39,12 +39,12 @@ def gemini_score(
     assignments,
     X,
     *,
-    objective=...,
-    mode=...,
+    objective: Literal["chi2", "hellinger", "kl", "mmd", "tv", "wasserstein"] = ...,
+    mode: Literal["auto", "ova", "ovo"] = ...,
     kernel: object = ...,
     metric: object = ...,
-    gamma=...,
-    kernel_params=...,
+    gamma: float | Literal["scale"] | None = ...,
+    kernel_params: dict[str, Any] | None = ...,
     return_gradient: Literal[False] = ...,
 ) -> float: ...
 
@@ -54,12 +54,12 @@ def gemini_score(
     assignments,
     X,
     *,
-    objective=...,
-    mode=...,
+    objective: Literal["chi2", "hellinger", "kl", "mmd", "tv", "wasserstein"] = ...,
+    mode: Literal["auto", "ova", "ovo"] = ...,
     kernel: object = ...,
     metric: object = ...,
-    gamma=...,
-    kernel_params=...,
+    gamma: float | Literal["scale"] | None = ...,
+    kernel_params: dict[str, Any] | None = ...,
     return_gradient: Literal[True],
 ) -> tuple[float, np.ndarray]: ...
 
@@ -80,12 +80,12 @@ def gemini_score(
     assignments,
     X,
     *,
-    objective="mmd",
-    mode="auto",
+    objective: Literal["chi2", "hellinger", "kl", "mmd", "tv", "wasserstein"] = "mmd",
+    mode: Literal["auto", "ova", "ovo"] = "auto",
     kernel: object = "linear",
     metric: object = "euclidean",
-    gamma=None,
-    kernel_params=None,
+    gamma: float | Literal["scale"] | None = None,
+    kernel_params: dict[str, Any] | None = None,
     return_gradient: bool = False,
 ) -> float | tuple[float, np.ndarray]:
     r"""Compute the generalised mutual information (GEMINI) of a clustering.

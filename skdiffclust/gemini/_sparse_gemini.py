@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 from numbers import Real
-from typing import Self
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import sparray, spmatrix
 from sklearn.base import clone
 from sklearn.feature_selection import SelectorMixin
@@ -290,30 +291,32 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
 
     def __init__(
         self,
-        n_clusters: int = 2,
+        n_clusters: int | np.integer = 2,
         *,
         alpha: float = 0.01,
-        objective: str = "mmd",
-        mode: str = "auto",
+        objective: Literal[
+            "chi2", "hellinger", "kl", "mmd", "tv", "wasserstein"
+        ] = "mmd",
+        mode: Literal["auto", "ova", "ovo"] = "auto",
         kernel: object = "linear",
         metric: object = "euclidean",
-        gamma: float | str | None = None,
-        kernel_params: dict | None = None,
-        model: str = "linear",
-        hidden_layer_sizes: object = (100,),
-        groups: object = None,
-        penalty_factor: object = None,
+        gamma: float | Literal["scale"] | None = None,
+        kernel_params: dict[str, Any] | None = None,
+        model: Literal["linear", "mlp"] = "linear",
+        hidden_layer_sizes: int | np.integer | ArrayLike = (100,),
+        groups: ArrayLike | None = None,
+        penalty_factor: Literal["redundancy"] | ArrayLike | None = None,
         hierarchy: float = 10.0,
         dynamic: bool = False,
         l2: float = 0.0,
-        max_iter: int = 1000,
-        batch_size: int | None = None,
+        max_iter: int | np.integer = 1000,
+        batch_size: int | np.integer | None = None,
         learning_rate: float = 0.01,
         tol: float = 1e-3,
-        n_init: int = 3,
+        n_init: int | np.integer = 3,
         device: object = "auto",
         random_state: int | np.random.RandomState | None = None,
-    ):
+    ) -> None:
         self.n_clusters = n_clusters
         self.alpha = alpha
         self.objective = objective

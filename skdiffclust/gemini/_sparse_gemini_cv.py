@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 from joblib import Parallel, delayed
+from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.utils import Tags, check_random_state, get_tags
@@ -216,17 +217,17 @@ class SparseGEMINICV(
 
     def __init__(
         self,
-        estimator: object = None,
+        estimator: SparseGEMINI | None = None,
         *,
-        n_clusters: object = None,
-        n_alphas: int = 20,
-        n_resamples: int = 10,
+        n_clusters: int | np.integer | Literal["auto"] | ArrayLike | None = None,
+        n_alphas: int | np.integer = 20,
+        n_resamples: int | np.integer = 10,
         sample_fraction: float = 0.5,
-        min_features: int = 1,
+        min_features: int | np.integer = 1,
         selection_threshold: float = 0.9,
-        n_jobs: int | None = None,
+        n_jobs: int | np.integer | None = None,
         random_state: int | np.random.RandomState | None = None,
-    ):
+    ) -> None:
         self.estimator = estimator
         self.n_clusters = n_clusters
         self.n_alphas = n_alphas

@@ -1,9 +1,10 @@
 """Clustering with associative memories as a scikit-learn estimator."""
 
 from numbers import Integral, Real
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import (
     BaseEstimator,
@@ -251,26 +252,26 @@ class ClAM(
 
     def __init__(
         self,
-        n_clusters: int | str = 8,
+        n_clusters: int | np.integer | Literal["auto"] = 8,
         *,
-        inverse_temperature: float | str = "auto",
-        n_steps: int = 3,
+        inverse_temperature: float | Literal["auto"] = "auto",
+        n_steps: int | np.integer = 3,
         step_size: float = 1.0,
         mask_probability: float = 0.15,
-        mask_value: str = "mean",
+        mask_value: Literal["mean", "min", "max"] = "mean",
         self_supervised: bool = True,
-        metric: str = "euclidean",
-        weighted: object = False,
-        init: object = "k-means++",
-        half_life: int | None = None,
-        max_iter: int = 200,
-        batch_size: int = 1024,
+        metric: Literal["euclidean", "cosine", "manhattan"] = "euclidean",
+        weighted: bool | ArrayLike = False,
+        init: Literal["k-means++", "random"] | ArrayLike = "k-means++",
+        half_life: int | np.integer | None = None,
+        max_iter: int | np.integer = 200,
+        batch_size: int | np.integer = 1024,
         learning_rate: float = 0.05,
         tol: float = 1e-3,
-        n_init: int = 10,
+        n_init: int | np.integer = 10,
         device: str = "auto",
         random_state: int | np.random.RandomState | None = None,
-    ):
+    ) -> None:
         self.n_clusters = n_clusters
         self.inverse_temperature = inverse_temperature
         self.n_steps = n_steps

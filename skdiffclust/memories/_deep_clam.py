@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 from scipy.sparse import issparse
@@ -195,22 +195,22 @@ class DeepClAM(
 
     def __init__(
         self,
-        n_clusters: int | str = 8,
+        n_clusters: int | np.integer | Literal["auto"] = 8,
         *,
         encoder: object = "mlp",
         decoder: object = None,
-        inverse_temperature: float | str = "auto",
-        n_steps: int = 3,
+        inverse_temperature: float | Literal["auto"] = "auto",
+        n_steps: int | np.integer = 3,
         step_size: float = 1.0,
         mask_probability: float = 0.15,
-        max_iter: int = 200,
-        batch_size: int = 256,
+        max_iter: int | np.integer = 200,
+        batch_size: int | np.integer = 256,
         learning_rate: float = 1e-3,
         tol: float = 1e-3,
-        n_init: int = 10,
+        n_init: int | np.integer = 10,
         device: str = "auto",
         random_state: int | np.random.RandomState | None = None,
-    ):
+    ) -> None:
         self.n_clusters = n_clusters
         self.encoder = encoder
         self.decoder = decoder

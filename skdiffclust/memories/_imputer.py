@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.impute import MissingIndicator
 from sklearn.utils import Tags, check_random_state
@@ -150,18 +151,18 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        inverse_temperature: float | str = "auto",
-        linear_correction: bool | str = "auto",
-        far_values: str = "missing",
-        min_value: object = None,
-        max_value: object = None,
-        discrete_features: object = None,
-        n_memories: int = 5000,
+        inverse_temperature: float | Literal["auto"] = "auto",
+        linear_correction: bool | Literal["auto"] = "auto",
+        far_values: Literal["missing", "observed"] = "missing",
+        min_value: float | ArrayLike | None = None,
+        max_value: float | ArrayLike | None = None,
+        discrete_features: ArrayLike | None = None,
+        n_memories: int | np.integer = 5000,
         missing_values: float = np.nan,
         add_indicator: bool = False,
         keep_empty_features: bool = False,
         random_state: int | np.random.RandomState | None = None,
-    ):
+    ) -> None:
         self.inverse_temperature = inverse_temperature
         self.linear_correction = linear_correction
         self.far_values = far_values

@@ -1,5 +1,7 @@
 """The dynamics and the loss in torch: the twin for autograd, GPUs, and encoders."""
 
+from typing import Literal
+
 import numpy as np
 import torch
 from torch import nn
@@ -239,17 +241,17 @@ class AssociativeMemory(nn.Module):
 
     def __init__(
         self,
-        n_clusters,
-        n_features,
+        n_clusters: int,
+        n_features: int,
         *,
-        inverse_temperature,
-        n_steps=3,
-        step_size=1.0,
-        metric="euclidean",
-        weighted=False,
+        inverse_temperature: float,
+        n_steps: int = 3,
+        step_size: float = 1.0,
+        metric: Literal["euclidean", "cosine", "manhattan"] = "euclidean",
+        weighted: bool = False,
         memories=None,
         generator=None,
-    ):
+    ) -> None:
         super().__init__()
         check_metric(metric)
         check_steps(n_steps, step_size, metric)

@@ -35,8 +35,8 @@ def fenchel_young_loss(
     similarity,
     forest,
     *,
-    noise_scale=...,
-    n_perturbations=...,
+    noise_scale: float = ...,
+    n_perturbations: int | np.integer = ...,
     random_state=...,
     return_gradient: Literal[False] = ...,
 ) -> float: ...
@@ -47,8 +47,8 @@ def fenchel_young_loss(
     similarity,
     forest,
     *,
-    noise_scale=...,
-    n_perturbations=...,
+    noise_scale: float = ...,
+    n_perturbations: int | np.integer = ...,
     random_state=...,
     return_gradient: Literal[True],
 ) -> tuple[float, np.ndarray | csr_array]: ...
@@ -59,8 +59,8 @@ def fenchel_young_loss(
     similarity,
     forest,
     *,
-    noise_scale=0.1,
-    n_perturbations=100,
+    noise_scale: float = 0.1,
+    n_perturbations: int | np.integer = 100,
     random_state=None,
     return_gradient: bool = False,
 ) -> float | tuple[float, np.ndarray | csr_array]:
@@ -136,10 +136,10 @@ def fenchel_young_loss(
 def partial_fenchel_young_loss(
     similarity,
     constraints,
-    n_clusters,
+    n_clusters: int | np.integer,
     *,
-    noise_scale=...,
-    n_perturbations=...,
+    noise_scale: float = ...,
+    n_perturbations: int | np.integer = ...,
     random_state=...,
     return_gradient: Literal[False] = ...,
 ) -> float: ...
@@ -149,10 +149,10 @@ def partial_fenchel_young_loss(
 def partial_fenchel_young_loss(
     similarity,
     constraints,
-    n_clusters,
+    n_clusters: int | np.integer,
     *,
-    noise_scale=...,
-    n_perturbations=...,
+    noise_scale: float = ...,
+    n_perturbations: int | np.integer = ...,
     random_state=...,
     return_gradient: Literal[True],
 ) -> tuple[float, np.ndarray]: ...
@@ -165,10 +165,10 @@ def partial_fenchel_young_loss(
 def partial_fenchel_young_loss(
     similarity,
     constraints,
-    n_clusters,
+    n_clusters: int | np.integer,
     *,
-    noise_scale=0.1,
-    n_perturbations=100,
+    noise_scale: float = 0.1,
+    n_perturbations: int | np.integer = 100,
     random_state=None,
     return_gradient: bool = False,
 ) -> float | tuple[float, np.ndarray]:
