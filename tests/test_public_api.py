@@ -195,43 +195,33 @@ def literal_blocks(text, language):
     return ["\n".join(block).strip() for block in blocks]
 
 
-def test_readme_example_prints_what_it_says():
-    readme = (ROOT / "README.rst").read_text(encoding="utf-8")
-    *_, code = literal_blocks(readme, "python")
-    (expected,) = literal_blocks(readme, "text")
-    assert run_here(code).strip() == expected
-
-
-# What a reader of the first page has.
-GIVEN = """
-import numpy as np, torch
-from scipy.sparse import csr_array
-from sklearn.datasets import make_blobs
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-
-X, classes = make_blobs(200, centers=3, cluster_std=0.5, random_state=3)
-X_new = X[:5]
-table = np.where(np.random.RandomState(0).uniform(size=X.shape) < 0.1, np.nan, X)
-texts = 5 * ["fish in the lake", "the lake and the river", "bread and butter", "butter"]
-adjacency = csr_array(np.kron(np.eye(2), np.ones((5, 5))) + 0.01)
-y = np.where(np.arange(200) % 10, -1, classes)
-network = torch.nn.Linear(2, 2)
-batch = torch.tensor(X[:32], dtype=torch.float32)
-y_batch = torch.tensor(y[:32])
-"""
-
-
-@pytest.mark.torch
-def test_the_first_lines_of_code_run_and_are_those_of_the_landing_page():
+def test_the_first_snippet_runs_as_it_stands_and_prints_what_it_says():
     readme = (ROOT / "README.rst").read_text(encoding="utf-8")
     page = (ROOT / "doc" / "index.rst").read_text(encoding="utf-8")
-    *snippets, _ = literal_blocks(readme, "python")
-    assert len(snippets) == 8
-    assert literal_blocks(page.replace("\n      ", "\n"), "python") == snippets
-    assert all(len(snippet.splitlines()) == 3 for snippet in snippets)
-    run_here(GIVEN + "\n".join(snippets))
+    (code,), (expected,) = (literal_blocks(readme, kind) for kind in ("python", "text"))
+    assert literal_blocks(page, "python") == [code]
+    assert literal_blocks(page, "text") == [expected]
+    assert run_python(code, "-W", "error").strip() == expected
+    # Little is read before it, besides badges and commands.
+    before = readme[readme.index("Find the groups") : readme.index(code.split("\n")[0])]
+    assert len(re.findall(r"[\w'-]+", before)) <= 80
+
+
+def test_the_first_page_links_to_pages_with_code():
+    """The guide's pages are run below, the tutorial in test_documentation.py."""
+    readme = (ROOT / "README.rst").read_text(encoding="utf-8")
+    page = (ROOT / "doc" / "index.rst").read_text(encoding="utf-8")
+    rows = readme[readme.index("   * - I have") :].partition("\n\n")[0]
+    links = re.findall(r"<(\S+)>`__", rows)
+    assert len(links) == rows.count("* - ") - 1
+    for link in links:
+        assert (ROOT / link).is_file()
+        name = Path(link).stem
+        tested = (
+            GUIDE if "user_guide" in link else ["getting_started", "plot_text_topics"]
+        )
+        assert name in tested
+        assert name in page
 
 
 def test_the_figures_of_the_first_page_are_those_of_the_readme():
@@ -260,20 +250,23 @@ for page, program in {programs!r}.items():
     run_python(code, "-W", "error")
 
 
+# Pages of the user guide whose blocks run, alone, in the order of the page.
+GUIDE = [
+    "gemini",
+    "graph_cuts",
+    "learning",
+    "missing_values",
+    "partial_labels",
+    "persistence",
+    "security",
+    "spanning_forest",
+    "tuning",
+]
+
+
 @pytest.mark.full
 def test_user_guide_runs(tmp_path):
-    run_pages(
-        [
-            "gemini",
-            "learning",
-            "missing_values",
-            "partial_labels",
-            "persistence",
-            "security",
-            "tuning",
-        ],
-        tmp_path,
-    )
+    run_pages(GUIDE, tmp_path)
 
 
 @pytest.mark.full
@@ -299,7 +292,7 @@ def test_badges_are_true():
 
 def test_readme_commands_are_one_line_each():
     readme = (ROOT / "README.rst").read_text(encoding="utf-8")
-    main_job, tests = literal_blocks(readme, "bash")
+    _, main_job, tests = literal_blocks(readme, "bash")
     for command in (main_job, tests):
         assert "\n" not in command
         assert command.startswith("python3 -m venv .venv && ")
