@@ -81,6 +81,49 @@ def test_cluster_a_csv_file(tmp_path):
 
 
 @pytest.mark.full
+def test_a_csv_file_as_it_comes(tmp_path):
+    """An integer id, a date, a Boolean, rare levels and gaps, as the tutorial says."""
+    rng = np.random.default_rng(0)
+    kind = rng.integers(3, size=240)
+    table = pd.DataFrame(
+        {
+            "customer": rng.permutation(10_000)[:240],
+            "joined": pd.Timestamp("2024-01-01")
+            + pd.to_timedelta(kind * 200 + rng.integers(30, size=240), unit="D"),
+            "active": np.where(kind == 1, "True", "False"),
+            "city": np.take(["Bonn", "Lyon", "Turin"], kind),
+            "spent": 100.0 * kind + rng.normal(scale=10, size=240),
+            "visits": -5.0 * kind + rng.normal(scale=1, size=240),
+        }
+    )
+    table.loc[:4, "city"] = [f"rare {i}" for i in range(5)]
+    for name in ("spent", "visits", "city", "joined"):
+        table.loc[rng.uniform(size=240) < 0.08, name] = None
+    table.to_csv(tmp_path / "table.csv", index=False)
+
+    page = (DOC / "getting_started.rst").read_text(encoding="utf-8")
+    (prepare,) = re.findall(
+        r"code-block:: python\n\n((?: {4}.*\n)+)", page
+    )
+    (columns,) = re.findall(
+        r"( {4}from sklearn.compose(?:.*\n|\n)*?    model = .*\n)", page
+    )
+    (search,) = re.findall(r"( {4}search = (?:.*\n)*?    \)\.fit\(X\)\n)", page)
+    names = {
+        "pd": pd,
+        "table": pd.read_csv(tmp_path / "table.csv"),
+        "GridSearchCV": GridSearchCV,
+        "KFold": KFold,
+        "silhouette_scorer": silhouette_scorer,
+    }
+    exec(dedent(prepare), names)
+    names["X"] = names["table"]
+    exec(dedent(columns) + dedent(search), names)
+    found = names["search"]
+    assert found.best_params_ == {"clam__n_clusters": 3}
+    assert adjusted_rand_score(kind, found.best_estimator_[-1].labels_) > 0.95
+
+
 def test_choose_the_number_of_clusters():
     X, y = make_blobs(200, centers=4, cluster_std=0.5, random_state=3)
     found = SpanningForestClustering("auto").fit(X)

@@ -597,10 +597,11 @@ class PRCut(
         """Return the modularity of the predicted labels on the graph of X itself.
 
         That is the share of the weights of edges inside clusters, less what it would be
-        if the edges were drawn at random with the same degrees (Newman, 2006). The
-        modularity may be compared over numbers of clusters on networks, but errs on
-        graphs of neighbours, where it increases if long, bent or large clusters are
-        divided: use ``n_clusters="auto"`` there to choose the number.
+        if the edges were drawn at random with the same degrees (Newman, 2006). It ranks
+        partitions of one graph, not candidates that change the graph. The modularity
+        may be compared over numbers of clusters on networks, but errs on graphs of
+        neighbours, where it increases if long, bent or large clusters are divided: use
+        ``n_clusters="auto"`` there to choose the number.
 
         Parameters
         ----------

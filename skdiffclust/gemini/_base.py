@@ -183,7 +183,8 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         of the other samples of its cluster, and b the smallest one to the mean of
         another cluster. Distances are those in the space of the kernel, along its 32
         leading principal components, and those of the features for objectives without
-        a kernel. Unlike the objective, which :func:`~skdiffclust.gemini.gemini_score`
+        a kernel. It ranks candidates on the same features with the same kernel or
+        metric. Unlike the objective, which :func:`~skdiffclust.gemini.gemini_score`
         computes, it does not grow with the number of clusters, so that a parameter
         search can choose it.
 

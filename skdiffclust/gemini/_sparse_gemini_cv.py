@@ -427,8 +427,8 @@ class SparseGEMINICV(
     def score(self, X, y=None, sample_weight=None, *, affinity=None) -> float:
         """Compute the simplified silhouette of the predicted clusters of X.
 
-        Unlike the objective, it does not grow with the number of clusters, so that a
-        parameter search can choose it.
+        It ranks candidates on the same features. Unlike the objective, it does not grow
+        with the number of clusters, so that a parameter search can choose it.
 
         Parameters
         ----------

@@ -752,8 +752,9 @@ class ClAM(
         """Return the simplified silhouette of samples among the memories.
 
         The mean of 1 - d1 / d2, where d1 and d2 are the distances to the nearest and to
-        the second nearest memory. Unlike the loss, it does not grow with the number of
-        clusters, so that a parameter search can choose it.
+        the second nearest memory. It ranks candidates on the same features with the
+        same `metric`. Unlike the loss, it does not grow with the number of clusters,
+        so that a parameter search can choose it.
 
         Parameters
         ----------
