@@ -9,12 +9,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from sklearn.datasets import load_wine, make_blobs, make_moons
 from sklearn.metrics import adjusted_rand_score
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -26,6 +28,7 @@ from skdiffclust import (
     SpanningForestClustering,
     SparseGEMINI,
 )
+from skdiffclust.metrics import silhouette_scorer
 
 DOC = Path(__file__).resolve().parents[1] / "doc"
 # The task, the page that answers it, and what the page has to mention.
@@ -80,9 +83,9 @@ def test_cluster_a_csv_file(tmp_path):
     assert adjusted_rand_score(load_wine().target, labels) > 0.8
 
 
-@pytest.mark.full
 def test_a_csv_file_as_it_comes(tmp_path):
     """An integer id, a date, a Boolean, rare levels and gaps, as the tutorial says."""
+    pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     kind = rng.integers(3, size=240)
     table = pd.DataFrame(
@@ -102,9 +105,7 @@ def test_a_csv_file_as_it_comes(tmp_path):
     table.to_csv(tmp_path / "table.csv", index=False)
 
     page = (DOC / "getting_started.rst").read_text(encoding="utf-8")
-    (prepare,) = re.findall(
-        r"code-block:: python\n\n((?: {4}.*\n)+)", page
-    )
+    (prepare,) = re.findall(r"code-block:: python\n\n((?: {4}.*\n)+)", page)
     (columns,) = re.findall(
         r"( {4}from sklearn.compose(?:.*\n|\n)*?    model = .*\n)", page
     )
@@ -124,6 +125,7 @@ def test_a_csv_file_as_it_comes(tmp_path):
     assert adjusted_rand_score(kind, found.best_estimator_[-1].labels_) > 0.95
 
 
+@pytest.mark.full
 def test_choose_the_number_of_clusters():
     X, y = make_blobs(200, centers=4, cluster_std=0.5, random_state=3)
     found = SpanningForestClustering("auto").fit(X)

@@ -433,7 +433,8 @@ class SpanningForestEmbedding(
 
         The samples are clustered in batches of `batch_size`, in their order, as in the
         paper, and pairs of samples of one batch that both have a label are counted.
-        It ranks embeddings by the classes of y, which it needs. It does not choose the number of clusters, which the classes decide.
+        It ranks embeddings by the classes of y, which it needs, and does not choose the
+        number of clusters, which the classes decide.
 
         Parameters
         ----------
