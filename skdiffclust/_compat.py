@@ -8,8 +8,8 @@ All of it is loaded by ``import sklearn.cluster`` anyway, so this module costs n
 that ``sklearn.callback.with_callbacks`` is not needed.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable as _Callable
+from typing import Any as _Any
 
 from sklearn.base import _fit_context
 from sklearn.callback import CallbackSupportMixin
@@ -33,7 +33,7 @@ from sklearn.utils.validation import _check_feature_names_in as check_feature_na
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 from sklearn.utils.validation import _num_samples as num_samples
 
-from skdiffclust._types import Function
+from skdiffclust._types import Function as _Function
 
 __all__ = [
     "ArgKmin",
@@ -61,14 +61,14 @@ __all__ = [
 
 def fit_context(
     *, prefer_skip_nested_validation: bool
-) -> Callable[[Function], Function]:
+) -> _Callable[[_Function], _Function]:
     """Return scikit-learn's decorator of a fit."""
     return _fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
 
 
 def validate_params(
-    parameter_constraints: dict[str, Any], *, prefer_skip_nested_validation: bool
-) -> Callable[[Function], Function]:
+    parameter_constraints: dict[str, _Any], *, prefer_skip_nested_validation: bool
+) -> _Callable[[_Function], _Function]:
     """Return scikit-learn's decorator of a function with parameters to validate."""
     return _validate_params(
         parameter_constraints,
@@ -77,8 +77,8 @@ def validate_params(
 
 
 def available_if(
-    check: Callable[[Any], bool],
-) -> Callable[[Function], Function]:
+    check: _Callable[[_Any], bool],
+) -> _Callable[[_Function], _Function]:
     """Return scikit-learn's decorator of a method that not all instances have."""
     return _available_if(check)
 
