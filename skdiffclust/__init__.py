@@ -1,4 +1,16 @@
-"""Differentiable clustering with a scikit-learn interface."""
+"""Find the groups in embeddings, tables with gaps, cells, texts and graphs.
+
+The clusterers are scikit-learn estimators, which also use the few labels that there
+are; `skdiffclust.nn` has the losses of the same methods, for networks in torch.
+
+- `SpanningForestClustering`: embeddings, clusters of any shape; chooses their number
+- `ClAM`: tables with missing values, texts; compact clusters
+- `GraphCutClustering`: cells and graphs; `PRCut` trains an encoder on the same cut
+- `GEMINI`, `SparseGEMINI`, `SparseGEMINICV`: kernels, and the selection of features
+- `SpanningForestEmbedding`, `DeepClAM`: features that a network learns
+- `AssociativeImputer`: fills gaps for any estimator
+- `model_selection.compare_clusterers`: which of them for these data?
+"""
 
 from importlib import import_module
 
@@ -59,7 +71,7 @@ __all__ = [
 ]
 
 
-def show_versions():
+def show_versions() -> None:
     """Print the versions of Python, the package and its dependencies.
 
     Include the output in bug reports. The versions are read from the metadata of the

@@ -1,11 +1,17 @@
 """The only door to names of scikit-learn that are private or new in 1.9.
 
+Decorators also come through it: scikit-learn's have no annotations, and without those
+what they decorate would be unknown to type checkers.
+
 All of it is loaded by ``import sklearn.cluster`` anyway, so this module costs nothing.
 `fit_context` validates the parameters of the estimator and tears down its callbacks, so
 that ``sklearn.callback.with_callbacks`` is not needed.
 """
 
-from sklearn.base import _fit_context as fit_context
+from collections.abc import Callable as _Callable
+from typing import Any as _Any
+
+from sklearn.base import _fit_context
 from sklearn.callback import CallbackSupportMixin
 from sklearn.cluster._hierarchical_fast import single_linkage_label
 from sklearn.metrics._pairwise_distances_reduction import ArgKmin
@@ -19,13 +25,15 @@ from sklearn.utils._param_validation import (
     HasMethods,
     StrOptions,
     validate_parameter_constraints,
-    validate_params,
 )
 from sklearn.utils._param_validation import Interval as _Interval
+from sklearn.utils._param_validation import validate_params as _validate_params
 from sklearn.utils.metaestimators import available_if as _available_if
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 from sklearn.utils.validation import _num_samples as num_samples
+
+from skdiffclust._types import Function as _Function
 
 __all__ = [
     "ArgKmin",
@@ -36,6 +44,7 @@ __all__ = [
     "Interval",
     "PAIRWISE_METRICS",
     "StrOptions",
+    "available_if",
     "check_feature_names_in",
     "check_pandas_support",
     "check_sample_weight",
@@ -48,6 +57,30 @@ __all__ = [
     "validate_parameter_constraints",
     "validate_params",
 ]
+
+
+def fit_context(
+    *, prefer_skip_nested_validation: bool
+) -> _Callable[[_Function], _Function]:
+    """Return scikit-learn's decorator of a fit."""
+    return _fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
+
+
+def validate_params(
+    parameter_constraints: dict[str, _Any], *, prefer_skip_nested_validation: bool
+) -> _Callable[[_Function], _Function]:
+    """Return scikit-learn's decorator of a function with parameters to validate."""
+    return _validate_params(
+        parameter_constraints,
+        prefer_skip_nested_validation=prefer_skip_nested_validation,
+    )
+
+
+def available_if(
+    check: _Callable[[_Any], bool],
+) -> _Callable[[_Function], _Function]:
+    """Return scikit-learn's decorator of a method that not all instances have."""
+    return _available_if(check)
 
 
 class Interval(_Interval):
@@ -85,7 +118,7 @@ def method_available_if(check, name):
     """
 
     def decorate(cls):
-        setattr(cls, name, _available_if(check)(getattr(cls, name)))
+        setattr(cls, name, available_if(check)(getattr(cls, name)))
         return cls
 
     return decorate

@@ -6,6 +6,9 @@ torch is an extra: without it "auto" is the CPU. Importing this module does not 
 import functools
 import sys
 from importlib.util import find_spec
+from typing import cast
+
+from skdiffclust._types import Function
 
 
 def require_torch(what):
@@ -82,7 +85,7 @@ def refuse_other_devices(tensor, owner):
         )
 
 
-def outside_torch_modes(method):
+def outside_torch_modes(method: Function) -> Function:
     """Run a method with the gradients of torch on, inference mode and autocast off.
 
     For a ``fit`` that is called inside ``torch.no_grad()``, ``torch.inference_mode()``
@@ -105,4 +108,4 @@ def outside_torch_modes(method):
         ):
             return method(*args, **kwargs)
 
-    return run
+    return cast(Function, run)

@@ -1,9 +1,14 @@
 """A helper of the displays of several methods."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-def axes_of(owner, ax, n_axes=1, size=None):
+
+def axes_of(owner, ax, n_axes=1, size=None) -> tuple[np.ndarray, "Figure"]:
     """Return an array of Axes, new ones if none are given, and their figure.
 
     ValueError in the name of a display if there are not `n_axes` of them.

@@ -43,11 +43,13 @@ the epochs of one restart; and `keep_state_on_error`. The order of the decorator
 import functools
 import json
 from contextvars import ContextVar, copy_context
+from typing import cast
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skdiffclust._compat import CALLBACKS_ATTRIBUTE, CONFIGURATION_ATTRIBUTES
+from skdiffclust._types import Function
 from skdiffclust._warnings import warn
 
 # A loss this many times its own scale above the best one has diverged.
@@ -115,7 +117,7 @@ def warn_of_small_clusters(name, sizes, advice, *, beside=np.inf):
         )
 
 
-def keep_state_on_error(method):
+def keep_state_on_error(method: Function) -> Function:
     """Make a fit that fails or is interrupted leave the estimator as it was.
 
     If an exception leaves `method`, KeyboardInterrupt included, the attributes are what
@@ -153,7 +155,7 @@ def keep_state_on_error(method):
             estimator.__dict__ = before
             raise
 
-    return guarded
+    return cast(Function, guarded)
 
 
 def drop_stale(estimator, names):

@@ -7,6 +7,7 @@ import sys
 import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import cast
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from skdiffclust._devices import refuse_other_devices
 from skdiffclust._encoder import ACTIVATIONS, Encoder
 from skdiffclust._history import call_with
 from skdiffclust._threads import largest_product, small_products
+from skdiffclust._types import Function
 
 # Largest number of parts of a batch if CUDA is out of memory.
 MOST_PARTS = 4
@@ -84,7 +86,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_lock)
 
 
-def in_full_precision(function):
+def in_full_precision(function: Function) -> Function:
     """Run a method of a module, or a function, with the autocast of torch off.
 
     The similarities and sums over samples inside need full precision; convert the
@@ -99,10 +101,10 @@ def in_full_precision(function):
         ):
             return function(*args, **kwargs)
 
-    return run
+    return cast(Function, run)
 
 
-def outside_compiler(function):
+def outside_compiler(function: Function) -> Function:
     """Run a function, or a method of a module, outside of what torch.compile compiles.
 
     As ``torch.compiler.disable`` does, whose import takes seconds: only once the
@@ -115,7 +117,7 @@ def outside_compiler(function):
             return torch.compiler.disable(function)(*args, **kwargs)
         return function(*args, **kwargs)
 
-    return run
+    return cast(Function, run)
 
 
 def is_traced(tensor):
@@ -546,7 +548,7 @@ def sum_over_processes(tensor):
     return _SumOverProcesses.apply(tensor) if _has_others() else tensor
 
 
-def gather_over_processes(tensor):
+def gather_over_processes(tensor) -> torch.Tensor:
     """Concatenate the samples of all processes of ``torchrun``.
 
     Use it for losses between all samples, such as :class:`PartialFenchelYoungLoss`:

@@ -1,5 +1,6 @@
 """Synthetic problems of the papers; nothing is downloaded."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral
 
@@ -48,7 +49,7 @@ class SyntheticClusters:
 
     __repr__ = short_repr
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[np.ndarray]:
         """Unpack as X, y, informative."""
         return iter((self.X, self.y, self.informative))
 
@@ -57,7 +58,7 @@ class SyntheticClusters:
     {"scenario": [Interval(Integral, 1, 5, closed="both")]},
     prefer_skip_nested_validation=True,
 )
-def make_celeux_one(scenario=5, *, random_state=None):
+def make_celeux_one(scenario=5, *, random_state=None) -> SyntheticClusters:
     r"""Generate three Gaussian clusters in five features, followed by noise features.
 
     This is the first problem of [1]_ and of Section 5.3 of [2]_: components of equal
@@ -111,7 +112,7 @@ def make_celeux_one(scenario=5, *, random_state=None):
     {"n_samples": [Interval(Integral, 1, None, closed="left")]},
     prefer_skip_nested_validation=True,
 )
-def make_celeux_two(n_samples=2000, *, random_state=None):
+def make_celeux_two(n_samples=2000, *, random_state=None) -> SyntheticClusters:
     r"""Generate four Gaussian clusters in two features, followed by redundant ones.
 
     This is the second problem of [1]_ and of Section 5.3 of [2]_: components of equal

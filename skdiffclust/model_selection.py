@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import cycle
 from numbers import Integral
 from time import process_time
+from typing import TYPE_CHECKING
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -27,6 +28,9 @@ from skdiffclust._compat import (
     validate_params,
 )
 from skdiffclust._validation import refuse_container
+
+if TYPE_CHECKING:
+    import pandas
 
 __all__ = ["ClustererComparison", "compare_clusterers"]
 
@@ -105,23 +109,23 @@ class ClustererComparison:
        local information into global optimization. SAC 2004.
     """
 
-    names: tuple
-    labels: dict
-    n_clusters: dict
+    names: tuple[str, ...]
+    labels: dict[str, np.ndarray]
+    n_clusters: dict[str, int]
     n_fitted: int
-    fit_seconds: dict
-    stability: dict
-    null_stability: dict
-    consistency: dict
-    null_consistency: dict
+    fit_seconds: dict[str, float]
+    stability: dict[str, np.ndarray]
+    null_stability: dict[str, np.ndarray]
+    consistency: dict[str, float]
+    null_consistency: dict[str, np.ndarray]
     reference: str
-    scores: dict
+    scores: dict[str, dict[str, float]]
     agreement: np.ndarray
-    messages: dict
-    left_out: dict
+    messages: dict[str, tuple[str, ...]]
+    left_out: dict[str, str]
 
     @property
-    def p_values(self):
+    def p_values(self) -> dict[str, float]:
         """Return how often data without clusters give as stable a partition.
 
         Returns
@@ -142,7 +146,7 @@ class ClustererComparison:
         return float((1 + np.sum(null >= value)) / (1 + len(null)))
 
     @property
-    def has_structure(self):
+    def has_structure(self) -> dict[str, bool]:
         """Whether each clusterer is more stable than on data without clusters.
 
         Returns
@@ -152,7 +156,7 @@ class ClustererComparison:
         """
         return {name: p_value <= _LEVEL for name, p_value in self.p_values.items()}
 
-    def to_frame(self):
+    def to_frame(self) -> "pandas.DataFrame":
         """Return the comparison as a table with one row per clusterer.
 
         Returns
@@ -205,7 +209,7 @@ class ClustererComparison:
         """The reference, in words."""
         return "one Gaussian" if self.reference == "gaussian" else self.reference
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         """Return a line for each clusterer."""
         p_values = self.p_values
         lines = [
@@ -241,7 +245,7 @@ def compare_clusterers(
     max_samples=2000,
     n_jobs=None,
     random_state=None,
-):
+) -> ClustererComparison:
     """Fit several clusterers to the same samples and compare what they find.
 
     Each clusterer is fitted to the samples, at most `max_samples` of them, and to

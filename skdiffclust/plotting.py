@@ -1,5 +1,7 @@
 """Displays of fitted estimators; matplotlib is imported when one is drawn."""
 
+from typing import Self
+
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
@@ -70,7 +72,7 @@ class SpanningForestDisplay:
         self.labels = labels
 
     @classmethod
-    def from_estimator(cls, estimator, positions, *, ax=None, **kwargs):
+    def from_estimator(cls, estimator, positions, *, ax=None, **kwargs) -> Self:
         """Plot the forest of a fitted `SpanningForestClustering`.
 
         Parameters
@@ -104,7 +106,7 @@ class SpanningForestDisplay:
         is_cut = np.arange(len(edges)) >= len(estimator.forest_edges_)
         return cls(positions, edges, is_cut, estimator.labels_).plot(ax=ax, **kwargs)
 
-    def plot(self, ax=None, *, point_kw=None, edge_kw=None, cut_kw=None):
+    def plot(self, ax=None, *, point_kw=None, edge_kw=None, cut_kw=None) -> Self:
         """Plot the visualization.
 
         Parameters
@@ -340,7 +342,9 @@ class ConnectivityDisplay:
         self.labels = labels
 
     @classmethod
-    def from_estimator(cls, estimator, X, *, max_samples=500, ax=None, **kwargs):
+    def from_estimator(
+        cls, estimator, X, *, max_samples=500, ax=None, **kwargs
+    ) -> Self:
         """Plot which samples share a cluster according to a fitted clusterer.
 
         Parameters
@@ -375,7 +379,7 @@ class ConnectivityDisplay:
         return cls(connectivity, labels).plot(ax=ax, **kwargs)
 
     @classmethod
-    def from_labels(cls, labels, *, max_samples=500, ax=None, **kwargs):
+    def from_labels(cls, labels, *, max_samples=500, ax=None, **kwargs) -> Self:
         """Plot how often samples share a cluster in several clusterings.
 
         Parameters
@@ -404,7 +408,7 @@ class ConnectivityDisplay:
             connectivity += one[:, None] == one
         return cls(connectivity / len(labels), labels[0]).plot(ax=ax, **kwargs)
 
-    def plot(self, ax=None, *, colorbar=True, image_kw=None, line_kw=None):
+    def plot(self, ax=None, *, colorbar=True, image_kw=None, line_kw=None) -> Self:
         """Plot the visualization.
 
         Parameters
@@ -487,7 +491,7 @@ class TrainingHistoryDisplay:
         self.history = history
 
     @classmethod
-    def from_estimator(cls, estimator, *, columns=None, ax=None, **kwargs):
+    def from_estimator(cls, estimator, *, columns=None, ax=None, **kwargs) -> Self:
         """Plot the history of a fitted estimator.
 
         Parameters
@@ -509,7 +513,7 @@ class TrainingHistoryDisplay:
         check_is_fitted(estimator)
         return cls(estimator.history_).plot(ax=ax, columns=columns, **kwargs)
 
-    def plot(self, ax=None, *, columns=None, **line_kw):
+    def plot(self, ax=None, *, columns=None, **line_kw) -> Self:
         """Plot the visualization.
 
         Parameters
@@ -580,7 +584,7 @@ class NClustersCurveDisplay:
         self.n_clusters = n_clusters
 
     @classmethod
-    def from_estimator(cls, estimator, *, columns=None, ax=None, **kwargs):
+    def from_estimator(cls, estimator, *, columns=None, ax=None, **kwargs) -> Self:
         """Plot the curves of a fitted estimator.
 
         Parameters
@@ -614,7 +618,7 @@ class NClustersCurveDisplay:
             )
         return cls(curve, estimator.n_clusters_).plot(ax=ax, columns=columns, **kwargs)
 
-    def plot(self, ax=None, *, columns=None, line_kw=None, mark_kw=None):
+    def plot(self, ax=None, *, columns=None, line_kw=None, mark_kw=None) -> Self:
         """Plot the visualization.
 
         Parameters
@@ -708,7 +712,7 @@ class ClustererComparisonDisplay:
         self.positions = positions
 
     @classmethod
-    def from_comparison(cls, comparison, X, *, figure=None, **kwargs):
+    def from_comparison(cls, comparison, X, *, figure=None, **kwargs) -> Self:
         """Plot a comparison with the samples projected on two principal components.
 
         Parameters
@@ -738,7 +742,7 @@ class ClustererComparisonDisplay:
         positions = PCA(2, random_state=0).fit_transform(X)
         return cls(comparison, positions).plot(figure=figure, **kwargs)
 
-    def plot(self, figure=None, *, max_samples=2000, point_kw=None):
+    def plot(self, figure=None, *, max_samples=2000, point_kw=None) -> Self:
         """Plot the visualization.
 
         Parameters

@@ -55,8 +55,15 @@ def imports(tree, *, lazy):
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
             yield node, [f"{module}.{alias.name}" for alias in node.names]
+        elif is_for_types_only(node):
+            continue
         elif lazy or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             pending.extend(ast.iter_child_nodes(node))
+
+
+def is_for_types_only(node):
+    """Return whether a node is ``if TYPE_CHECKING:``, which is never run."""
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
 
 
 def imported_roots(tree, *, lazy):

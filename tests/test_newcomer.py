@@ -9,12 +9,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from sklearn.datasets import load_wine, make_blobs, make_moons
 from sklearn.metrics import adjusted_rand_score
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -26,6 +28,7 @@ from skdiffclust import (
     SpanningForestClustering,
     SparseGEMINI,
 )
+from skdiffclust.metrics import silhouette_scorer
 
 DOC = Path(__file__).resolve().parents[1] / "doc"
 # The task, the page that answers it, and what the page has to mention.
@@ -78,6 +81,48 @@ def test_cluster_a_csv_file(tmp_path):
     X = pandas.read_csv(tmp_path / "table.csv")
     labels = make_pipeline(StandardScaler(), ClAM(3, random_state=0)).fit_predict(X)
     assert adjusted_rand_score(load_wine().target, labels) > 0.8
+
+
+def test_a_csv_file_as_it_comes(tmp_path):
+    """An integer id, a date, a Boolean, rare levels and gaps, as the tutorial says."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    kind = rng.integers(3, size=240)
+    table = pd.DataFrame(
+        {
+            "customer": rng.permutation(10_000)[:240],
+            "joined": pd.Timestamp("2024-01-01")
+            + pd.to_timedelta(kind * 200 + rng.integers(30, size=240), unit="D"),
+            "active": np.where(kind == 1, "True", "False"),
+            "city": np.take(["Bonn", "Lyon", "Turin"], kind),
+            "spent": 100.0 * kind + rng.normal(scale=10, size=240),
+            "visits": -5.0 * kind + rng.normal(scale=1, size=240),
+        }
+    )
+    table.loc[:4, "city"] = [f"rare {i}" for i in range(5)]
+    for name in ("spent", "visits", "city", "joined"):
+        table.loc[rng.uniform(size=240) < 0.08, name] = None
+    table.to_csv(tmp_path / "table.csv", index=False)
+
+    page = (DOC / "getting_started.rst").read_text(encoding="utf-8")
+    (prepare,) = re.findall(r"code-block:: python\n\n((?: {4}.*\n)+)", page)
+    (columns,) = re.findall(
+        r"( {4}from sklearn.compose(?:.*\n|\n)*?    model = .*\n)", page
+    )
+    (search,) = re.findall(r"( {4}search = (?:.*\n)*?    \)\.fit\(X\)\n)", page)
+    names = {
+        "pd": pd,
+        "table": pd.read_csv(tmp_path / "table.csv"),
+        "GridSearchCV": GridSearchCV,
+        "KFold": KFold,
+        "silhouette_scorer": silhouette_scorer,
+    }
+    exec(dedent(prepare), names)
+    names["X"] = names["table"]
+    exec(dedent(columns) + dedent(search), names)
+    found = names["search"]
+    assert found.best_params_ == {"clam__n_clusters": 3}
+    assert adjusted_rand_score(kind, found.best_estimator_[-1].labels_) > 0.95
 
 
 @pytest.mark.full

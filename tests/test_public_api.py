@@ -12,9 +12,10 @@ import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
-from typing import get_args
+from typing import Any, Literal, get_args, get_origin
 from urllib.parse import unquote
 
+import numpy as np
 import pytest
 
 import skdiffclust
@@ -52,8 +53,15 @@ def run_here(code):
     return printed.getvalue()
 
 
-# Of the rules for a parameter, by their names or those of their types.
-KINDS = {"Integral": int, "Real": float, "boolean": bool, "str": str, "dict": dict}
+# Of the rules for a parameter, by their names or those of their types; those of choices
+# and of scikit-learn's metrics, of which there are many, are below.
+KINDS = {
+    "Integral": {int, np.integer},
+    "Real": {float},
+    "boolean": {bool},
+    "random_state": {int, np.random.RandomState, type(None)},
+    "dict": {dict},
+}
 
 
 @pytest.mark.parametrize("name", sorted(skdiffclust.__all__))
@@ -66,15 +74,44 @@ def test_constructors_are_annotated_as_they_are_validated(name):
         annotation = parameters[parameter].annotation
         if annotation is object:
             continue
-        for rule in rules[parameter]:
-            if rule is None:
-                kind = type(None)
-            elif rule == "random_state":
-                kind = int
-            else:
-                rule = getattr(rule, "type", rule)
-                kind = KINDS[getattr(rule, "__name__", rule)]
-            assert kind in (get_args(annotation) or (annotation,)), parameter
+        parts = {annotation, *get_args(annotation)}
+        types = {get_origin(part) or part for part in parts}
+        literals = [part for part in parts if get_origin(part) is Literal]
+        allowed = {name for part in literals for name in get_args(part)}
+        choices = set()
+        for rule in rules[parameter] if rules[parameter] != "no_validation" else ():
+            choices |= getattr(rule, "options", set())
+            rule = getattr(rule, "type", rule)
+            expected = KINDS.get(getattr(rule, "__name__", rule), set())
+            assert expected <= types, (parameter, rule)
+            assert rule is not None or type(None) in types, parameter
+        if literals or str not in parts:
+            assert allowed == choices, parameter
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", public_modules())
+def test_every_return_is_annotated(name):
+    """Editors complete the methods of a fitted estimator from the return of `fit`."""
+    module = importlib.import_module(name)
+    for public in map(module.__dict__.get, module.__all__):
+        if inspect.isclass(public):
+            for owner in inspect.getmro(public):
+                if owner.__module__.startswith("skdiffclust."):
+                    for member, value in vars(owner).items():
+                        if not member.startswith("_"):
+                            assert_return_is_annotated(value, f"{name}.{member}")
+        elif inspect.isfunction(public):
+            assert_return_is_annotated(public, name)
+
+
+def assert_return_is_annotated(value, name):
+    """A function, method or property says what it returns, and not Any."""
+    function = getattr(value, "fget", None) or getattr(value, "__func__", value)
+    function = getattr(function, "fn", function)  # of `available_if`
+    if inspect.isfunction(function):
+        returned = inspect.signature(function).return_annotation
+        assert returned not in (inspect.Signature.empty, Any, object), (name, function)
 
 
 @pytest.mark.parametrize("name", public_modules())
@@ -158,43 +195,33 @@ def literal_blocks(text, language):
     return ["\n".join(block).strip() for block in blocks]
 
 
-def test_readme_example_prints_what_it_says():
-    readme = (ROOT / "README.rst").read_text(encoding="utf-8")
-    *_, code = literal_blocks(readme, "python")
-    (expected,) = literal_blocks(readme, "text")
-    assert run_here(code).strip() == expected
-
-
-# What a reader of the first page has.
-GIVEN = """
-import numpy as np, torch
-from scipy.sparse import csr_array
-from sklearn.datasets import make_blobs
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-
-X, classes = make_blobs(200, centers=3, cluster_std=0.5, random_state=3)
-X_new = X[:5]
-table = np.where(np.random.RandomState(0).uniform(size=X.shape) < 0.1, np.nan, X)
-texts = 5 * ["fish in the lake", "the lake and the river", "bread and butter", "butter"]
-adjacency = csr_array(np.kron(np.eye(2), np.ones((5, 5))) + 0.01)
-y = np.where(np.arange(200) % 10, -1, classes)
-network = torch.nn.Linear(2, 2)
-batch = torch.tensor(X[:32], dtype=torch.float32)
-y_batch = torch.tensor(y[:32])
-"""
-
-
-@pytest.mark.torch
-def test_the_first_lines_of_code_run_and_are_those_of_the_landing_page():
+def test_the_first_snippet_runs_as_it_stands_and_prints_what_it_says():
     readme = (ROOT / "README.rst").read_text(encoding="utf-8")
     page = (ROOT / "doc" / "index.rst").read_text(encoding="utf-8")
-    *snippets, _ = literal_blocks(readme, "python")
-    assert len(snippets) == 8
-    assert literal_blocks(page.replace("\n      ", "\n"), "python") == snippets
-    assert all(len(snippet.splitlines()) == 3 for snippet in snippets)
-    run_here(GIVEN + "\n".join(snippets))
+    (code,), (expected,) = (literal_blocks(readme, kind) for kind in ("python", "text"))
+    assert literal_blocks(page, "python") == [code]
+    assert literal_blocks(page, "text") == [expected]
+    assert run_python(code, "-W", "error").strip() == expected
+    # Little is read before it, besides badges and commands.
+    before = readme[readme.index("Find the groups") : readme.index(code.split("\n")[0])]
+    assert len(re.findall(r"[\w'-]+", before)) <= 80
+
+
+def test_the_first_page_links_to_pages_with_code():
+    """The guide's pages are run below, the tutorial in test_documentation.py."""
+    readme = (ROOT / "README.rst").read_text(encoding="utf-8")
+    page = (ROOT / "doc" / "index.rst").read_text(encoding="utf-8")
+    rows = readme[readme.index("   * - I have") :].partition("\n\n")[0]
+    links = re.findall(r"<(\S+)>`__", rows)
+    assert len(links) == rows.count("* - ") - 1
+    for link in links:
+        assert (ROOT / link).is_file()
+        name = Path(link).stem
+        tested = (
+            GUIDE if "user_guide" in link else ["getting_started", "plot_text_topics"]
+        )
+        assert name in tested
+        assert name in page
 
 
 def test_the_figures_of_the_first_page_are_those_of_the_readme():
@@ -223,21 +250,24 @@ for page, program in {programs!r}.items():
     run_python(code, "-W", "error")
 
 
+# Pages of the user guide whose blocks run, alone, in the order of the page.
+GUIDE = [
+    "describing",
+    "gemini",
+    "graph_cuts",
+    "learning",
+    "missing_values",
+    "partial_labels",
+    "persistence",
+    "security",
+    "spanning_forest",
+    "tuning",
+]
+
+
 @pytest.mark.full
 def test_user_guide_runs(tmp_path):
-    run_pages(
-        [
-            "describing",
-            "gemini",
-            "learning",
-            "missing_values",
-            "partial_labels",
-            "persistence",
-            "security",
-            "tuning",
-        ],
-        tmp_path,
-    )
+    run_pages(GUIDE, tmp_path)
 
 
 @pytest.mark.full
@@ -263,7 +293,7 @@ def test_badges_are_true():
 
 def test_readme_commands_are_one_line_each():
     readme = (ROOT / "README.rst").read_text(encoding="utf-8")
-    main_job, tests = literal_blocks(readme, "bash")
+    _, main_job, tests = literal_blocks(readme, "bash")
     for command in (main_job, tests):
         assert "\n" not in command
         assert command.startswith("python3 -m venv .venv && ")

@@ -44,9 +44,9 @@ grid = [
 
 # %%
 # Data sets are often sorted by class, so the folds are shuffled. The features are the
-# same for all candidates, so that the silhouette may compare them; candidates that
-# change the features, for example a PCA, are compared by ``"stability"``. ``scoring``
-# is needed: the ``score`` of each estimator is its own.
+# same for all candidates, so that the silhouette may compare them; it does not compare
+# candidates that change the features, such as a PCA. ``scoring`` is needed: the
+# ``score`` of each estimator ranks by something else.
 
 # With the largest penalty, SparseGEMINI warns that it finds two clusters, not three.
 warnings.filterwarnings("ignore", category=ConvergenceWarning)

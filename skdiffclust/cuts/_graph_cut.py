@@ -1,11 +1,11 @@
 """GraphCutClustering: a partition of a graph of the samples of a low cut."""
 
 from numbers import Integral, Real
+from typing import Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._assignments import relabel_by_size
@@ -13,6 +13,7 @@ from skdiffclust._compat import (
     HasMethods,
     Interval,
     StrOptions,
+    available_if,
     fit_context,
 )
 from skdiffclust._history import keep_state_on_error
@@ -233,20 +234,20 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
 
     def __init__(
         self,
-        n_clusters: int | str = 8,
+        n_clusters: int | np.integer | Literal["auto"] = 8,
         *,
         affinity: object = "ranked_neighbors",
-        n_neighbors: int | str = "auto",
-        metric: str = "euclidean",
+        n_neighbors: int | np.integer | Literal["auto"] = "auto",
+        metric: Literal["euclidean", "cosine"] = "euclidean",
         temperature: float = 1.0,
-        cut: str = "normalized",
-        min_cluster_size: float | str = "auto",
+        cut: Literal["normalized", "ratio"] = "normalized",
+        min_cluster_size: float | Literal["auto"] = "auto",
         max_imbalance: float | None = None,
-        small_components: str = "place",
-        init: str = "random",
-        n_init: int | str = "auto",
+        small_components: Literal["place", "noise"] = "place",
+        init: Literal["random", "spectral"] = "random",
+        n_init: int | np.integer | Literal["auto"] = "auto",
         random_state: int | np.random.RandomState | None = None,
-    ):
+    ) -> None:
         self.n_clusters = n_clusters
         self.affinity = affinity
         self.n_neighbors = n_neighbors
@@ -272,7 +273,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         partial_labels=None,
         must_link=None,
         cannot_link=None,
-    ):
+    ) -> Self:
         """Cut the graph of X.
 
         Parameters
@@ -378,7 +379,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         warn_if_unbounded(labels, groups.sizes, self.n_clusters_, found.bounds)
         return self
 
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Label samples by the best move.
 
         A sample that equals a training sample has its label; any other goes to the
@@ -405,14 +406,15 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         return self._predictor.labels(X)
 
     @available_if(_has_rows)
-    def score(self, X, y=None):
+    def score(self, X, y=None) -> float:
         """Return the modularity of the predicted labels on the graph of X itself.
 
         That is the share of the weights of edges inside clusters, less what it would be
-        if the edges were drawn at random with the same degrees (Newman, 2006). The
-        modularity may be compared over numbers of clusters on networks, but errs on
-        graphs of neighbours, where it increases if long, bent or large clusters are
-        divided: use ``n_clusters="auto"`` there to choose the number.
+        if the edges were drawn at random with the same degrees (Newman, 2006). It ranks
+        partitions of one graph, not candidates that change the graph. The modularity
+        may be compared over numbers of clusters on networks, but errs on graphs of
+        neighbours, where it increases if long, bent or large clusters are divided: use
+        ``n_clusters="auto"`` there to choose the number.
 
         Parameters
         ----------
@@ -428,7 +430,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         """
         return modularity_score(self, X)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = is_precomputed(self)
         tags.input_tags.sparse = True

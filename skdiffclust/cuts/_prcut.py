@@ -1,16 +1,18 @@
 """PRCut: the probabilistic cut of a graph, by a model that predicts."""
 
+from collections.abc import Callable
 from numbers import Integral, Real
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     ClusterMixin,
     TransformerMixin,
 )
-from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._assignments import relabel_by_size
@@ -19,6 +21,7 @@ from skdiffclust._compat import (
     CallbackSupportMixin,
     Interval,
     StrOptions,
+    available_if,
     fit_context,
     method_available_if,
 )
@@ -263,30 +266,30 @@ class PRCut(
 
     def __init__(
         self,
-        n_clusters: int | str = 8,
+        n_clusters: int | np.integer | Literal["auto"] = 8,
         *,
         affinity: object = "ranked_neighbors",
-        n_neighbors: int | str = "auto",
-        metric: str = "euclidean",
+        n_neighbors: int | np.integer | Literal["auto"] = "auto",
+        metric: Literal["euclidean", "cosine"] = "euclidean",
         temperature: float = 1.0,
-        cut: str = "normalized",
-        objective: str = "exact",
-        encoder: object = "mlp",
-        hidden_layer_sizes: object = (128,),
-        activation: str = "gelu",
+        cut: Literal["normalized", "ratio"] = "normalized",
+        objective: Literal["exact", "bound"] = "exact",
+        encoder: Literal["mlp", "linear"] | Callable[..., Any] = "mlp",
+        hidden_layer_sizes: int | np.integer | ArrayLike = (128,),
+        activation: Literal["gelu", "relu", "tanh"] = "gelu",
         weight_decay: float = 0.1,
-        init: object = "graph_cut",
-        balance_weight: float | str = "auto",
-        averaging_rate: float | str = 0.8,
-        optimizer: str = "adam",
-        max_iter: int = 200,
-        batch_size: int = 256,
+        init: Literal["graph_cut", "random", "spectral"] | ArrayLike = "graph_cut",
+        balance_weight: float | Literal["auto"] = "auto",
+        averaging_rate: float | Literal["decreasing"] = 0.8,
+        optimizer: Literal["adam", "rmsprop"] = "adam",
+        max_iter: int | np.integer = 200,
+        batch_size: int | np.integer = 256,
         learning_rate: float = 0.01,
         tol: float = 1e-5,
-        n_init: int | str = "auto",
+        n_init: int | np.integer | Literal["auto"] = "auto",
         device: object = "auto",
         random_state: int | np.random.RandomState | None = None,
-    ):
+    ) -> None:
         self.n_clusters = n_clusters
         self.affinity = affinity
         self.n_neighbors = n_neighbors
@@ -325,7 +328,7 @@ class PRCut(
         cannot_link=None,
         checkpoint=None,
         resume=False,
-    ):
+    ) -> Self:
         """Find labels to start from, and train the model on the cut of the graph of X.
 
         Parameters
@@ -494,7 +497,7 @@ class PRCut(
     @keep_state_on_error
     @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=False)
-    def partial_fit(self, X, y=None, *, graph=None):
+    def partial_fit(self, X, y=None, *, graph=None) -> Self:
         """Learn from the next samples of a stream.
 
         The first call is `fit`. Each later one takes the graph of its samples alone and
@@ -540,7 +543,7 @@ class PRCut(
         return self
 
     @available_if(_has_rows)
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Label samples by the encoder.
 
         Parameters
@@ -557,7 +560,7 @@ class PRCut(
         return self._predictor.labels(check_rows(self, X))
 
     @available_if(_has_rows)
-    def predict_proba(self, X):
+    def predict_proba(self, X) -> np.ndarray:
         """Return the soft assignments of samples.
 
         Parameters
@@ -573,7 +576,7 @@ class PRCut(
         check_is_fitted(self)
         return self._predictor.assignments(check_rows(self, X))
 
-    def transform(self, X):
+    def transform(self, X) -> np.ndarray:
         """Return the last hidden layer of an "mlp", else the soft assignments.
 
         Parameters
@@ -590,14 +593,15 @@ class PRCut(
         return self._predictor.features(check_rows(self, X))
 
     @available_if(_has_rows)
-    def score(self, X, y=None):
+    def score(self, X, y=None) -> float:
         """Return the modularity of the predicted labels on the graph of X itself.
 
         That is the share of the weights of edges inside clusters, less what it would be
-        if the edges were drawn at random with the same degrees (Newman, 2006). The
-        modularity may be compared over numbers of clusters on networks, but errs on
-        graphs of neighbours, where it increases if long, bent or large clusters are
-        divided: use ``n_clusters="auto"`` there to choose the number.
+        if the edges were drawn at random with the same degrees (Newman, 2006). It ranks
+        partitions of one graph, not candidates that change the graph. The modularity
+        may be compared over numbers of clusters on networks, but errs on graphs of
+        neighbours, where it increases if long, bent or large clusters are divided: use
+        ``n_clusters="auto"`` there to choose the number.
 
         Parameters
         ----------
@@ -618,7 +622,7 @@ class PRCut(
         """Number of columns of `transform`."""
         return self._predictor.n_features_out
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = is_precomputed(self)
         tags.input_tags.sparse = True

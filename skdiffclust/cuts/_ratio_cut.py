@@ -1,6 +1,7 @@
 """The ratio-cut of labels, its exact expectation under soft assignments, its bound."""
 
 from dataclasses import dataclass
+from typing import Literal, overload
 
 import numpy as np
 import scipy.sparse as sp
@@ -46,7 +47,7 @@ class RatioCut:
     smallest_size: int
 
 
-def ratio_cut(graph, labels, *, normalized=False):
+def ratio_cut(graph, labels, *, normalized: bool = False) -> RatioCut:
     r"""Compute the ratio-cut of a partition of a weighted graph; smaller is better.
 
     .. math:: RC = \mathrm{Tr}(F^\top L F)
@@ -138,7 +139,21 @@ def cuts_by_cluster(graph, labels, n_clusters):
     return np.bincount(rows[crosses], graph.data[crosses], minlength=n_clusters)
 
 
-def expected_ratio_cut(graph, assignments, *, normalized=False, return_gradient=False):
+@overload
+def expected_ratio_cut(
+    graph, assignments, *, normalized: bool = ..., return_gradient: Literal[False] = ...
+) -> float: ...
+
+
+@overload
+def expected_ratio_cut(
+    graph, assignments, *, normalized: bool = ..., return_gradient: Literal[True]
+) -> tuple[float, np.ndarray]: ...
+
+
+def expected_ratio_cut(
+    graph, assignments, *, normalized: bool = False, return_gradient: bool = False
+) -> float | tuple[float, np.ndarray]:
     r"""Compute the exact expectation of the ratio-cut under independent assignments.
 
     Sample i is in cluster l with probability :math:`P_{il}`, independently of all
@@ -208,7 +223,21 @@ def expected_ratio_cut(graph, assignments, *, normalized=False, return_gradient=
     return (value, gradient) if return_gradient else value
 
 
-def ratio_cut_bound(graph, assignments, *, return_gradient=False):
+@overload
+def ratio_cut_bound(
+    graph, assignments, *, return_gradient: Literal[False] = ...
+) -> float: ...
+
+
+@overload
+def ratio_cut_bound(
+    graph, assignments, *, return_gradient: Literal[True]
+) -> tuple[float, np.ndarray]: ...
+
+
+def ratio_cut_bound(
+    graph, assignments, *, return_gradient: bool = False
+) -> float | tuple[float, np.ndarray]:
     r"""Compute an upper bound on the expected ratio-cut with one sparse product.
 
     .. math:: \frac{2}{n} L_{tr}, \qquad L_{tr} = \sum_l \frac{1}{\bar P_l}

@@ -2,6 +2,7 @@
 
 from functools import partial
 from numbers import Integral
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -107,13 +108,13 @@ class RatioCutLoss(nn.Module):
 
     def __init__(
         self,
-        n_clusters,
+        n_clusters: int | np.integer,
         *,
-        balance_weight=10.0,
-        averaging_rate=0.8,
+        balance_weight: float = 10.0,
+        averaging_rate: float = 0.8,
         prior=None,
-        cut="ratio",
-    ):
+        cut: Literal["ratio", "normalized"] = "ratio",
+    ) -> None:
         super().__init__()
         if not isinstance(n_clusters, Integral) or n_clusters < 1:
             raise ValueError(
@@ -149,7 +150,7 @@ class RatioCutLoss(nn.Module):
         self.register_buffer("prior", (prior / prior.sum()).to(dtype))
         self.register_buffer("proportions", torch.zeros(n_clusters, dtype=dtype))
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """Name the parameters in the module's text.
 
         Returns
@@ -166,7 +167,7 @@ class RatioCutLoss(nn.Module):
         )
 
     @in_full_precision
-    def forward(self, logits, graph, *, right=None, degrees=None):
+    def forward(self, logits, graph, *, right=None, degrees=None) -> torch.Tensor:
         """Return the loss of a batch.
 
         Parameters

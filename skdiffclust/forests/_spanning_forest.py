@@ -1,16 +1,16 @@
 """SpanningForestClustering: cuts of the minimum spanning tree."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from numbers import Integral, Real
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._affinity import METRICS, is_clean_distances
@@ -19,6 +19,7 @@ from skdiffclust._compat import (
     CallbackSupportMixin,
     Interval,
     StrOptions,
+    available_if,
     check_sample_weight,
     fit_context,
     validate_params,
@@ -35,7 +36,7 @@ from skdiffclust._validation import is_small_dense, validate_rows
 from skdiffclust._warnings import warn
 from skdiffclust.forests._constrained._grow_tree import grow_tree
 from skdiffclust.forests._constrained._search import improve_cut, join_groups
-from skdiffclust.forests._hierarchy._condensed_tree import condense
+from skdiffclust.forests._hierarchy._condensed_tree import CondensedTree, condense
 from skdiffclust.forests._hierarchy._core_sizes import (
     core_radii,
     core_sizes,
@@ -235,7 +236,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     A fit takes at most O(n² d) time, close to O(n log n) if the intrinsic dimension is
     low, and O(n d) memory, with `min_samples` O(n (d + min_samples)). The training
     samples are kept, because `predict` needs them. The rules of cuts and of "auto", and
-    what each part of them is worth, are in :doc:`/user_guide/how_auto_decides`.
+    what each part of them is worth, are in :doc:`/user_guide/how_auto_decides`. There
+    is no `score`: a ``GridSearchCV`` needs ``scoring=silhouette_scorer``.
 
     References
     ----------
@@ -275,20 +277,20 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
 
     def __init__(
         self,
-        n_clusters: int | str | None = 2,
+        n_clusters: int | np.integer | Literal["auto"] | None = 2,
         *,
         distance_threshold: float | None = None,
-        metric: object = "euclidean",
-        cut_rule: str = "size_weighted",
-        min_cluster_size: int = 1,
-        min_samples: int | None = None,
-        n_perturbations: int = 0,
+        metric: str | Callable[..., Any] = "euclidean",
+        cut_rule: Literal["size_weighted", "longest"] = "size_weighted",
+        min_cluster_size: int | np.integer = 1,
+        min_samples: int | np.integer | None = None,
+        n_perturbations: int | np.integer = 0,
         edge_noise: float = 0.2,
         consensus: bool = False,
-        algorithm: str = "auto",
-        n_jobs: int | None = None,
+        algorithm: Literal["auto", "prim", "boruvka", "kruskal"] = "auto",
+        n_jobs: int | np.integer | None = None,
         random_state: int | np.random.RandomState | None = None,
-    ):
+    ) -> None:
         self.n_clusters = n_clusters
         self.distance_threshold = distance_threshold
         self.metric = metric
@@ -314,7 +316,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         must_link=None,
         cannot_link=None,
         tree=None,
-    ):
+    ) -> Self:
         """Grow the tree of X and cut it.
 
         Parameters
@@ -484,7 +486,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             )
         return {"n_clusters": np.arange(2, len(scores) + 2), "score": scores}
 
-    def predict(self, X, *, within_cut=False):
+    def predict(self, X, *, within_cut=False) -> np.ndarray:
         """Give each sample the label of the nearest training sample.
 
         That is the one edge by which single linkage would join it.
@@ -513,7 +515,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         return labels
 
     @available_if(_has_consensus)
-    def predict_proba(self, X):
+    def predict_proba(self, X) -> np.ndarray:
         """Give each sample the memberships of the nearest training sample.
 
         Available after a fit with ``consensus=True`` and `n_perturbations`: then the
@@ -552,12 +554,12 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     )
     def cut(
         self,
-        n_clusters=None,
+        n_clusters: int | np.integer | Literal["auto"] | None = None,
         *,
-        distance_threshold=None,
-        max_outlier_score=None,
-        min_size=None,
-    ):
+        distance_threshold: float | None = None,
+        max_outlier_score: float | None = None,
+        min_size: float | None = None,
+    ) -> np.ndarray:
         """Cut the fitted tree with other parameters, without growing it again.
 
         Parameters
@@ -624,7 +626,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         {"false_rate": [Interval(Real, 0, 0.25, closed="neither")]},
         prefer_skip_nested_validation=True,
     )
-    def find_outliers(self, false_rate=0.01):
+    def find_outliers(self, false_rate=0.01) -> np.ndarray:
         """Mark samples whose `outlier_scores_` are high, at a stated false rate.
 
         The threshold is extrapolated from the upper quarter of the scores without the
@@ -652,7 +654,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         {"min_cluster_size": [Interval(Integral, 2, None, closed="left")]},
         prefer_skip_nested_validation=True,
     )
-    def condensed_tree(self, min_cluster_size=5):
+    def condensed_tree(self, min_cluster_size=5) -> CondensedTree:
         """Return the hierarchy of clusters of at least this many samples.
 
         It is the tree of HDBSCAN*, of the lengths of `edges_`: by single linkage,
@@ -922,7 +924,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             return None
         return p_value(largest_sum, n_distinct, intrinsic_dimension(X))
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         is_given = self.metric == "precomputed"
         tags.input_tags.pairwise = is_given

@@ -1,16 +1,19 @@
 """SpanningForestEmbedding: an encoder whose clusters agree with partial labels."""
 
 import copy
+from collections.abc import Callable
 from numbers import Integral, Real
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._affinity import refuse_overflow, refuse_underflow
@@ -231,23 +234,23 @@ class SpanningForestEmbedding(
 
     def __init__(
         self,
-        n_clusters: int | str = "auto",
+        n_clusters: int | np.integer | Literal["auto"] = "auto",
         *,
-        encoder: object = "linear",
-        init: str = "auto",
-        n_components: int = 32,
-        hidden_layer_sizes: object = (100,),
-        similarity: str = "sqeuclidean",
-        noise_scale: float | str = "auto",
-        n_perturbations: int = 20,
-        n_neighbors: int | None = 3,
+        encoder: Literal["linear", "mlp"] | Callable[..., Any] = "linear",
+        init: Literal["auto", "pca", "lda", "random"] = "auto",
+        n_components: int | np.integer = 32,
+        hidden_layer_sizes: int | np.integer | ArrayLike = (100,),
+        similarity: Literal["sqeuclidean", "cosine"] = "sqeuclidean",
+        noise_scale: float | Literal["auto"] = "auto",
+        n_perturbations: int | np.integer = 20,
+        n_neighbors: int | np.integer | None = 3,
         warm_start: bool = False,
-        max_iter: int = 20,
-        batch_size: int = 64,
-        learning_rate: float | str = "auto",
+        max_iter: int | np.integer = 20,
+        batch_size: int | np.integer = 64,
+        learning_rate: float | Literal["auto"] = "auto",
         device: object = "auto",
         random_state: int | np.random.RandomState | None = None,
-    ):
+    ) -> None:
         self.n_clusters = n_clusters
         self.encoder = encoder
         self.init = init
@@ -276,7 +279,7 @@ class SpanningForestEmbedding(
         cannot_link=None,
         checkpoint=None,
         resume=False,
-    ):
+    ) -> Self:
         """Learn the embedding from labels or links.
 
         Parameters
@@ -344,7 +347,7 @@ class SpanningForestEmbedding(
     @keep_state_on_error
     @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None, *, must_link=None, cannot_link=None):
+    def partial_fit(self, X, y=None, *, must_link=None, cannot_link=None) -> Self:
         """Train for one epoch, from the current weights.
 
         Parameters
@@ -390,7 +393,7 @@ class SpanningForestEmbedding(
         self.n_iter_ = n_before + 1
         return self
 
-    def transform(self, X):
+    def transform(self, X) -> np.ndarray:
         """Embed samples.
 
         Parameters
@@ -425,12 +428,13 @@ class SpanningForestEmbedding(
             )
         return embedding
 
-    def score(self, X, y):
+    def score(self, X, y) -> float:
         """Return minus the connectivity error of the forest of the embedding.
 
         The samples are clustered in batches of `batch_size`, in their order, as in the
         paper, and pairs of samples of one batch that both have a label are counted.
-        It does not choose the number of clusters, which the classes decide.
+        It ranks embeddings by the classes of y, which it needs, and does not choose the
+        number of clusters, which the classes decide.
 
         Parameters
         ----------
@@ -578,7 +582,7 @@ class SpanningForestEmbedding(
         center, scale = self._units
         return (embed_by_module(self.encoder_, X) - center) / scale
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = False
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]

@@ -68,7 +68,7 @@ class _Tree(torch.autograd.Function):
 
 
 @outside_compiler
-def spanning_tree(X):
+def spanning_tree(X) -> tuple[torch.Tensor, torch.Tensor]:
     """Compute minimum spanning trees whose lengths are differentiable in the samples.
 
     The lengths in ascending order are the merge heights of single linkage: the

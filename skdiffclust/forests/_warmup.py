@@ -9,7 +9,7 @@ from skdiffclust.forests._trees import _compilation_threshold
 from skdiffclust.forests._trees._blocks import minimum_spanning_tree_by_blocks
 
 
-def warmup():
+def warmup() -> None:
     """Compile the numba kernels of the forests, once per installation.
 
     :class:`SpanningForestClustering` compiles nothing for up to 5000 samples without

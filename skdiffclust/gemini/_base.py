@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils.metaestimators import available_if
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._affinity import refuse_overflow, refuse_underflow
@@ -19,6 +19,7 @@ from skdiffclust._compat import (
     CallbackSupportMixin,
     Interval,
     StrOptions,
+    available_if,
 )
 from skdiffclust._constraints import bounds_of_clusters, check_feasible
 from skdiffclust._devices import resolve_device
@@ -138,7 +139,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
     }
 
     @available_if(has_features)
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Predict the most probable cluster of each sample.
 
         Parameters
@@ -155,7 +156,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         return self._logits(X).argmax(axis=1)
 
     @available_if(has_features)
-    def predict_proba(self, X):
+    def predict_proba(self, X) -> np.ndarray:
         """Predict the probability of each cluster for each sample.
 
         Softmax of the logits divided by `temperature_`.
@@ -175,14 +176,15 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         return softmax(logits / logits.dtype.type(getattr(self, "temperature_", 1.0)))
 
     @available_if(has_features)
-    def score(self, X, y=None, sample_weight=None, *, affinity=None):
+    def score(self, X, y=None, sample_weight=None, *, affinity=None) -> float:
         """Compute the simplified silhouette of the predicted clusters of X.
 
         The mean of (b - a) / max(a, b), where a is the distance of a sample to the mean
         of the other samples of its cluster, and b the smallest one to the mean of
         another cluster. Distances are those in the space of the kernel, along its 32
         leading principal components, and those of the features for objectives without
-        a kernel. Unlike the objective, which :func:`~skdiffclust.gemini.gemini_score`
+        a kernel. It ranks candidates on the same features with the same kernel or
+        metric. Unlike the objective, which :func:`~skdiffclust.gemini.gemini_score`
         computes, it does not grow with the number of clusters, so that a parameter
         search can choose it.
 
@@ -594,7 +596,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             self._n_clusters,
         ]
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         relation = OBJECTIVES[self.objective].relation
         value = {"kernel": self.kernel, "distance": self.metric}.get(relation)

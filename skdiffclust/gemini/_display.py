@@ -1,5 +1,7 @@
 """Plots of a regularisation path, and of the stability of features along it."""
 
+from typing import TYPE_CHECKING, Self
+
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
@@ -13,6 +15,9 @@ _COLUMNS = {
     "n_features": "number of features",
     "weights": "norm of the weights of a feature",
 }
+
+if TYPE_CHECKING:
+    from matplotlib.lines import Line2D
 
 
 class SparsePathDisplay:
@@ -70,7 +75,7 @@ class SparsePathDisplay:
         self.feature_names = feature_names
 
     @classmethod
-    def from_estimator(cls, estimator, X, *, ax=None, **path_params):
+    def from_estimator(cls, estimator, X, *, ax=None, **path_params) -> Self:
         """Compute and plot the path of a copy of an estimator.
 
         Parameters
@@ -92,7 +97,7 @@ class SparsePathDisplay:
         return cls.from_path(clone(estimator).path(X, **path_params), ax=ax)
 
     @classmethod
-    def from_path(cls, path, *, ax=None):
+    def from_path(cls, path, *, ax=None) -> Self:
         """Plot a path.
 
         Parameters
@@ -120,7 +125,7 @@ class SparsePathDisplay:
         )
         return display.plot(ax=ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax=None) -> Self:
         """Plot the visualization.
 
         Parameters
@@ -137,7 +142,7 @@ class SparsePathDisplay:
         self.axes_, self.figure_ = axes_of("SparsePathDisplay", ax, 3, (11, 3))
         alphas = np.asarray(self.alphas)
         drawn = alphas > 0
-        self.lines_ = {}
+        self.lines_: dict[str, list[Line2D]] = {}
         for axes, (name, label) in zip(self.axes_, _COLUMNS.items(), strict=True):
             values = np.asarray(getattr(self, name))[drawn]
             style = {"color": "0.8", "lw": 1} if name == "weights" else {"marker": "."}
@@ -241,7 +246,7 @@ class SelectionProbabilityDisplay:
         self.structure = structure
 
     @classmethod
-    def from_estimator(cls, estimator, *, feature_names=None, ax=None):
+    def from_estimator(cls, estimator, *, feature_names=None, ax=None) -> Self:
         """Plot the selection probabilities of a fitted estimator.
 
         Parameters
@@ -275,7 +280,7 @@ class SelectionProbabilityDisplay:
         )
         return display.plot(ax=ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax=None) -> Self:
         """Plot the visualization.
 
         Parameters
@@ -304,7 +309,7 @@ class SelectionProbabilityDisplay:
         first, second = self.axes_
         # The first penalty that is not less.
         step = min(np.searchsorted(alphas, self.alpha), len(alphas) - 1)
-        self.lines_ = {}
+        self.lines_: dict[str, list[Line2D]] = {}
         for name, curve in zip(self.feature_names, probabilities.T, strict=True):
             style = {"color": "0.8", "lw": 1, "zorder": 1}
             if curve[step] >= self.threshold:

@@ -1,11 +1,14 @@
 """GEMINI: discriminative clustering by a generalised mutual information."""
 
+from collections.abc import Callable
+from typing import Any, Literal, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 
 from skdiffclust._assignments import order_by_size, softmax
-from skdiffclust._compat import StrOptions, fit_context
+from skdiffclust._compat import StrOptions, available_if, fit_context
 from skdiffclust._constraints import as_constraints
 from skdiffclust._devices import (
     outside_torch_modes,
@@ -243,25 +246,27 @@ class GEMINI(BaseGEMINI):
 
     def __init__(
         self,
-        n_clusters: int | str = 2,
+        n_clusters: int | np.integer | Literal["auto"] = 2,
         *,
-        objective: str = "mmd",
-        mode: str = "auto",
+        objective: Literal[
+            "chi2", "hellinger", "kl", "mmd", "tv", "wasserstein"
+        ] = "mmd",
+        mode: Literal["auto", "ova", "ovo"] = "auto",
         kernel: object = "linear",
         metric: object = "euclidean",
-        gamma: float | str | None = None,
-        kernel_params: dict | None = None,
-        model: object = "linear",
-        hidden_layer_sizes: object = (100,),
+        gamma: float | Literal["scale"] | None = None,
+        kernel_params: dict[str, Any] | None = None,
+        model: Literal["linear", "mlp", "free"] | Callable[..., Any] = "linear",
+        hidden_layer_sizes: int | np.integer | ArrayLike = (100,),
         l2: float = 0.0,
-        max_iter: int = 1000,
-        batch_size: int | None = None,
+        max_iter: int | np.integer = 1000,
+        batch_size: int | np.integer | None = None,
         learning_rate: float = 0.01,
         tol: float = 1e-4,
-        n_init: int = 3,
+        n_init: int | np.integer = 3,
         device: object = "auto",
         random_state: int | np.random.RandomState | None = None,
-    ):
+    ) -> None:
         self.n_clusters = n_clusters
         self.objective = objective
         self.mode = mode
@@ -293,7 +298,7 @@ class GEMINI(BaseGEMINI):
         partial_labels=None,
         must_link=None,
         cannot_link=None,
-    ):
+    ) -> Self:
         """Train the model on X.
 
         Parameters
@@ -416,7 +421,7 @@ class GEMINI(BaseGEMINI):
     @available_if(_has_stream)
     @keep_state_on_error
     @fit_context(prefer_skip_nested_validation=False)
-    def partial_fit(self, X, y=None, sample_weight=None, *, affinity=None):
+    def partial_fit(self, X, y=None, sample_weight=None, *, affinity=None) -> Self:
         """Learn from the next samples of a stream.
 
         The first call is equivalent to `fit`. Each later call trains the model for ten

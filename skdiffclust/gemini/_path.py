@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import clone
@@ -15,6 +15,10 @@ from skdiffclust._compat import (
 )
 from skdiffclust.gemini._calibration import temperature_of
 from skdiffclust.gemini._models import MODELS
+
+if TYPE_CHECKING:
+    from skdiffclust.gemini._display import SparsePathDisplay
+    from skdiffclust.gemini._sparse_gemini import SparseGEMINI
 
 
 @dataclass(frozen=True)
@@ -31,11 +35,11 @@ class Step:
     support: np.ndarray
     labels: np.ndarray
     n_iter: int
-    weights: list
+    weights: list[np.ndarray]
     logits: np.ndarray  # (m, k), of `some_rows`
 
 
-def _column(name, dtype):
+def _column(name, dtype) -> cached_property[np.ndarray]:
     """Return a property of a path: an array of an attribute of all of its steps."""
     return cached_property(
         lambda path: np.array([getattr(step, name) for step in path.steps], dtype=dtype)
@@ -95,11 +99,11 @@ class SparsePath:
     skdiffclust.SparseGEMINI : Estimator whose method `path` returns this object.
     """
 
-    steps: list
+    steps: list[Step]
     kind: str
     keep_threshold: float | None
     template: object
-    shared: dict
+    shared: dict[str, object]
     groups: object
     row_weights: np.ndarray
 
@@ -123,11 +127,11 @@ class SparsePath:
             return int(np.flatnonzero(self.n_features > 0).max(initial=0))
         return choose_step(self.objectives, self.n_features, self.keep_threshold)
 
-    def __len__(self):
+    def __len__(self) -> int:
         """Return the number of steps."""
         return len(self.alphas)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         """Return the numbers of steps and features, and the chosen step."""
         first, last = self.n_features[[0, -1]]
         return (
@@ -136,7 +140,13 @@ class SparsePath:
             f"{self.n_features[self.chosen]} features)"
         )
 
-    def select(self, *, n_features=None, alpha=None, keep_threshold=None) -> Any:
+    def select(
+        self,
+        *,
+        n_features: int | np.integer | None = None,
+        alpha: float | None = None,
+        keep_threshold: float | None = None,
+    ) -> "SparseGEMINI":
         """Return the fitted estimator of a step.
 
         Parameters
@@ -198,7 +208,7 @@ class SparsePath:
         vars(estimator).update(self.shared | attributes)
         return estimator
 
-    def weights(self, step):
+    def weights(self, step: int) -> list[np.ndarray]:
         """Return the weights of the model at a step.
 
         Parameters
@@ -216,7 +226,7 @@ class SparsePath:
         support = self.supports[step]
         return expand(self.kind, self.steps[step].weights, support, len(support))
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, np.ndarray]:
         """Return the path as the columns of a table with one row per step.
 
         Returns
@@ -244,7 +254,7 @@ class SparsePath:
         pd = check_pandas_support("SparsePath.to_frame")
         return pd.DataFrame(self.to_dict())
 
-    def plot(self, ax=None):
+    def plot(self, ax=None) -> "SparsePathDisplay":
         """Plot objective, number of features and their weights over the penalty.
 
         Parameters
@@ -261,7 +271,7 @@ class SparsePath:
 
         return SparsePathDisplay.from_path(self, ax=ax)
 
-    def leaving_alphas(self):
+    def leaving_alphas(self) -> np.ndarray:
         """Return the penalty at which each feature is dropped for good.
 
         Returns

@@ -1,6 +1,7 @@
 """The objectives as a public function of assignments and data."""
 
 from numbers import Real
+from typing import Any, Literal, overload
 
 import numpy as np
 from scipy.sparse import issparse
@@ -14,7 +15,7 @@ from skdiffclust.gemini._sparse_rows import centered, weighted_means
 from skdiffclust.gemini._units import Units, scale_gamma
 
 
-def available_objectives():
+def available_objectives() -> list[str]:
     """Return the names of the objectives.
 
     Returns
@@ -33,6 +34,36 @@ def available_objectives():
     return sorted(OBJECTIVES)
 
 
+@overload
+def gemini_score(
+    assignments,
+    X,
+    *,
+    objective: Literal["chi2", "hellinger", "kl", "mmd", "tv", "wasserstein"] = ...,
+    mode: Literal["auto", "ova", "ovo"] = ...,
+    kernel: object = ...,
+    metric: object = ...,
+    gamma: float | Literal["scale"] | None = ...,
+    kernel_params: dict[str, Any] | None = ...,
+    return_gradient: Literal[False] = ...,
+) -> float: ...
+
+
+@overload
+def gemini_score(
+    assignments,
+    X,
+    *,
+    objective: Literal["chi2", "hellinger", "kl", "mmd", "tv", "wasserstein"] = ...,
+    mode: Literal["auto", "ova", "ovo"] = ...,
+    kernel: object = ...,
+    metric: object = ...,
+    gamma: float | Literal["scale"] | None = ...,
+    kernel_params: dict[str, Any] | None = ...,
+    return_gradient: Literal[True],
+) -> tuple[float, np.ndarray]: ...
+
+
 @validate_params(
     {
         "objective": [StrOptions(set(OBJECTIVES))],
@@ -49,14 +80,14 @@ def gemini_score(
     assignments,
     X,
     *,
-    objective="mmd",
-    mode="auto",
+    objective: Literal["chi2", "hellinger", "kl", "mmd", "tv", "wasserstein"] = "mmd",
+    mode: Literal["auto", "ova", "ovo"] = "auto",
     kernel: object = "linear",
     metric: object = "euclidean",
-    gamma=None,
-    kernel_params=None,
-    return_gradient=False,
-):
+    gamma: float | Literal["scale"] | None = None,
+    kernel_params: dict[str, Any] | None = None,
+    return_gradient: bool = False,
+) -> float | tuple[float, np.ndarray]:
     r"""Compute the generalised mutual information (GEMINI) of a clustering.
 
     .. math::

@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 from numbers import Real
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import sparray, spmatrix
 from sklearn.base import clone
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._checkpoint import check_checkpoint
@@ -63,7 +66,7 @@ from skdiffclust.gemini._walk import (
 class FeatureSelector(SelectorMixin):
     """The selection of features, of samples that are checked as those of `fit` are."""
 
-    def transform(self, X):
+    def transform(self, X) -> np.ndarray | sparray | spmatrix:
         """Reduce X to the selected features.
 
         Parameters
@@ -79,7 +82,7 @@ class FeatureSelector(SelectorMixin):
         refuse_container(X)
         return super().transform(X)
 
-    def inverse_transform(self, X):
+    def inverse_transform(self, X) -> np.ndarray | sparray | spmatrix:
         """Insert features of zeros where `transform` removed others.
 
         Parameters
@@ -288,30 +291,32 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
 
     def __init__(
         self,
-        n_clusters: int = 2,
+        n_clusters: int | np.integer = 2,
         *,
         alpha: float = 0.01,
-        objective: str = "mmd",
-        mode: str = "auto",
+        objective: Literal[
+            "chi2", "hellinger", "kl", "mmd", "tv", "wasserstein"
+        ] = "mmd",
+        mode: Literal["auto", "ova", "ovo"] = "auto",
         kernel: object = "linear",
         metric: object = "euclidean",
-        gamma: float | str | None = None,
-        kernel_params: dict | None = None,
-        model: str = "linear",
-        hidden_layer_sizes: object = (100,),
-        groups: object = None,
-        penalty_factor: object = None,
+        gamma: float | Literal["scale"] | None = None,
+        kernel_params: dict[str, Any] | None = None,
+        model: Literal["linear", "mlp"] = "linear",
+        hidden_layer_sizes: int | np.integer | ArrayLike = (100,),
+        groups: ArrayLike | None = None,
+        penalty_factor: Literal["redundancy"] | ArrayLike | None = None,
         hierarchy: float = 10.0,
         dynamic: bool = False,
         l2: float = 0.0,
-        max_iter: int = 1000,
-        batch_size: int | None = None,
+        max_iter: int | np.integer = 1000,
+        batch_size: int | np.integer | None = None,
         learning_rate: float = 0.01,
         tol: float = 1e-3,
-        n_init: int = 3,
+        n_init: int | np.integer = 3,
         device: object = "auto",
         random_state: int | np.random.RandomState | None = None,
-    ):
+    ) -> None:
         self.n_clusters = n_clusters
         self.alpha = alpha
         self.objective = objective
@@ -348,7 +353,7 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
         partial_labels=None,
         must_link=None,
         cannot_link=None,
-    ):
+    ) -> Self:
         """Fit the model to X at the penalty `alpha`, after a stage without penalty.
 
         Parameters
@@ -432,7 +437,7 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
         refine=False,
         checkpoint=None,
         resume=False,
-    ):
+    ) -> SparsePath:
         """Fit the model for increasing penalties and select one of the solutions.
 
         After a first stage without penalty, each step starts from the solution of the
@@ -824,7 +829,7 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
         """Return the name of the model in the registry."""
         return "skip" if self.model == "mlp" else "linear"
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
+from typing import Literal, Self
 
 import numpy as np
 from joblib import Parallel, delayed
+from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClusterMixin, clone
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
@@ -215,17 +217,17 @@ class SparseGEMINICV(
 
     def __init__(
         self,
-        estimator: object = None,
+        estimator: SparseGEMINI | None = None,
         *,
-        n_clusters: object = None,
-        n_alphas: int = 20,
-        n_resamples: int = 10,
+        n_clusters: int | np.integer | Literal["auto"] | ArrayLike | None = None,
+        n_alphas: int | np.integer = 20,
+        n_resamples: int | np.integer = 10,
         sample_fraction: float = 0.5,
-        min_features: int = 1,
+        min_features: int | np.integer = 1,
         selection_threshold: float = 0.9,
-        n_jobs: int | None = None,
+        n_jobs: int | np.integer | None = None,
         random_state: int | np.random.RandomState | None = None,
-    ):
+    ) -> None:
         self.estimator = estimator
         self.n_clusters = n_clusters
         self.n_alphas = n_alphas
@@ -250,7 +252,7 @@ class SparseGEMINICV(
         cannot_link=None,
         checkpoint=None,
         resume=False,
-    ):
+    ) -> Self:
         """Compute paths on subsets of X and choose the penalty.
 
         Parameters
@@ -389,7 +391,7 @@ class SparseGEMINICV(
         warn_if_unfinished("SparseGEMINICV", judged, sparse.max_iter)
         return self
 
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Predict the most probable cluster of each sample.
 
         Parameters
@@ -406,7 +408,7 @@ class SparseGEMINICV(
         X = self._validate(X)
         return self.estimator_.predict(X)
 
-    def predict_proba(self, X):
+    def predict_proba(self, X) -> np.ndarray:
         """Predict the probability of each cluster for each sample.
 
         Parameters
@@ -422,11 +424,11 @@ class SparseGEMINICV(
         X = self._validate(X)
         return self.estimator_.predict_proba(X)
 
-    def score(self, X, y=None, sample_weight=None, *, affinity=None):
+    def score(self, X, y=None, sample_weight=None, *, affinity=None) -> float:
         """Compute the simplified silhouette of the predicted clusters of X.
 
-        Unlike the objective, it does not grow with the number of clusters, so that a
-        parameter search can choose it.
+        It ranks candidates on the same features. Unlike the objective, it does not grow
+        with the number of clusters, so that a parameter search can choose it.
 
         Parameters
         ----------
@@ -453,7 +455,7 @@ class SparseGEMINICV(
         check_is_fitted(self)
         return BaseGEMINI._validate(self, X, reset=False)
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata that methods take: that which `estimator` requests.
 
         Returns
@@ -642,7 +644,7 @@ class SparseGEMINICV(
         )
         return store, records[: self.n_resamples]
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = get_tags(self._sparse()).input_tags.sparse
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]

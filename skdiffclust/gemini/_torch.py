@@ -1,5 +1,8 @@
 """The objectives as a torch loss, and a torch module as the model of GEMINI."""
 
+from collections.abc import Callable
+from typing import Literal
+
 import torch
 from torch import nn
 
@@ -88,8 +91,15 @@ class GEMINILoss(nn.Module):
     """
 
     def __init__(
-        self, objective="mmd", *, mode="auto", relation="features", reduce=None
-    ):
+        self,
+        objective: Literal[
+            "chi2", "hellinger", "kl", "mmd", "tv", "wasserstein"
+        ] = "mmd",
+        *,
+        mode: Literal["auto", "ova", "ovo"] = "auto",
+        relation: Literal["features", "matrix"] = "features",
+        reduce: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    ) -> None:
         super().__init__()
         for name, value, choices in (
             ("objective", objective, sorted({*GENERATORS, "mmd", "wasserstein"})),
@@ -107,7 +117,7 @@ class GEMINILoss(nn.Module):
         self.reduce = sum_over_processes if reduce is None else reduce
         self._is_new = True
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """Name the parameters in the module's text.
 
         Returns
@@ -123,7 +133,7 @@ class GEMINILoss(nn.Module):
         )
 
     @in_full_precision
-    def forward(self, logits, relation=None):
+    def forward(self, logits, relation=None) -> torch.Tensor:
         """Compute the loss of a batch.
 
         Parameters

@@ -1,8 +1,10 @@
 """Clustering with associative memories as a scikit-learn estimator."""
 
 from numbers import Integral, Real
+from typing import Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import (
     BaseEstimator,
@@ -11,7 +13,7 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.metrics import pairwise_distances
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._affinity import (
@@ -250,26 +252,26 @@ class ClAM(
 
     def __init__(
         self,
-        n_clusters: int | str = 8,
+        n_clusters: int | np.integer | Literal["auto"] = 8,
         *,
-        inverse_temperature: float | str = "auto",
-        n_steps: int = 3,
+        inverse_temperature: float | Literal["auto"] = "auto",
+        n_steps: int | np.integer = 3,
         step_size: float = 1.0,
         mask_probability: float = 0.15,
-        mask_value: str = "mean",
+        mask_value: Literal["mean", "min", "max"] = "mean",
         self_supervised: bool = True,
-        metric: str = "euclidean",
-        weighted: object = False,
-        init: object = "k-means++",
-        half_life: int | None = None,
-        max_iter: int = 200,
-        batch_size: int = 1024,
+        metric: Literal["euclidean", "cosine", "manhattan"] = "euclidean",
+        weighted: bool | ArrayLike = False,
+        init: Literal["k-means++", "random"] | ArrayLike = "k-means++",
+        half_life: int | np.integer | None = None,
+        max_iter: int | np.integer = 200,
+        batch_size: int | np.integer = 1024,
         learning_rate: float = 0.05,
         tol: float = 1e-3,
-        n_init: int = 10,
+        n_init: int | np.integer = 10,
         device: str = "auto",
         random_state: int | np.random.RandomState | None = None,
-    ):
+    ) -> None:
         self.n_clusters = n_clusters
         self.inverse_temperature = inverse_temperature
         self.n_steps = n_steps
@@ -301,7 +303,7 @@ class ClAM(
         partial_labels=None,
         must_link=None,
         cannot_link=None,
-    ):
+    ) -> Self:
         """Store the clusters of X in memories.
 
         Parameters
@@ -367,7 +369,7 @@ class ClAM(
     @keep_state_on_error
     @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None, sample_weight=None):
+    def partial_fit(self, X, y=None, sample_weight=None) -> Self:
         """Learn from a batch of samples of a stream.
 
         The first call seeds the memories and fixes the scale of the data and the order
@@ -615,7 +617,7 @@ class ClAM(
             X,
         )
 
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Return the memory that each sample converges to.
 
         Parameters
@@ -630,7 +632,7 @@ class ClAM(
         """
         return self._assign(self._rows(X))
 
-    def predict_proba(self, X):
+    def predict_proba(self, X) -> np.ndarray:
         """Return how strongly each memory attracts each sample.
 
         The softmax of minus `inverse_temperature_` times the squared Euclidean distance
@@ -652,7 +654,7 @@ class ClAM(
         far = self._divergences(self._rows(X))
         return softmax(np.log(self.cluster_weights_) - self.inverse_temperature_ * far)
 
-    def transform(self, X):
+    def transform(self, X) -> np.ndarray:
         """Return the distances of samples to the memories.
 
         Parameters
@@ -668,7 +670,7 @@ class ClAM(
         X = self._rows(X)
         return self._distances(X).astype(X.dtype)
 
-    def complete(self, X):
+    def complete(self, X) -> np.ndarray:
         """Fill the missing entries of samples by attraction.
 
         If there were missing entries in `fit`, they are completed as by
@@ -689,7 +691,7 @@ class ClAM(
         check_is_fitted(self)
         return np.array(self._fill(dense(self._validate(X, reset=False))))
 
-    def recall(self, X):
+    def recall(self, X) -> np.ndarray:
         """Move samples towards their memories.
 
         Parameters
@@ -715,7 +717,7 @@ class ClAM(
             dense(X), n_steps=self.n_steps, step_size=self.step_size, **self._field()
         )
 
-    def energy(self, X):
+    def energy(self, X) -> np.ndarray:
         """Return the energy of samples, small near a memory.
 
         Parameters
@@ -730,7 +732,7 @@ class ClAM(
         """
         return self._of_field(energy, X)
 
-    def entropy(self, X):
+    def entropy(self, X) -> np.ndarray:
         """Return the entropy of the attraction of samples (eq. 13).
 
         Parameters
@@ -746,12 +748,13 @@ class ClAM(
         """
         return self._of_field(entropy, X)
 
-    def score(self, X, y=None, sample_weight=None):
+    def score(self, X, y=None, sample_weight=None) -> float:
         """Return the simplified silhouette of samples among the memories.
 
         The mean of 1 - d1 / d2, where d1 and d2 are the distances to the nearest and to
-        the second nearest memory. Unlike the loss, it does not grow with the number of
-        clusters, so that a parameter search can choose it.
+        the second nearest memory. It ranks candidates on the same features with the
+        same `metric`. Unlike the loss, it does not grow with the number of clusters,
+        so that a parameter search can choose it.
 
         Parameters
         ----------
@@ -803,7 +806,7 @@ class ClAM(
         """Number of columns of `transform`."""
         return len(self.cluster_centers_)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.allow_nan = True

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from numbers import Integral, Real
+from typing import Literal, Self
 
 import numpy as np
 from scipy.sparse import issparse
@@ -11,7 +12,7 @@ from sklearn.base import (
     ClusterMixin,
     TransformerMixin,
 )
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from skdiffclust._affinity import (
@@ -194,22 +195,22 @@ class DeepClAM(
 
     def __init__(
         self,
-        n_clusters: int | str = 8,
+        n_clusters: int | np.integer | Literal["auto"] = 8,
         *,
         encoder: object = "mlp",
         decoder: object = None,
-        inverse_temperature: float | str = "auto",
-        n_steps: int = 3,
+        inverse_temperature: float | Literal["auto"] = "auto",
+        n_steps: int | np.integer = 3,
         step_size: float = 1.0,
         mask_probability: float = 0.15,
-        max_iter: int = 200,
-        batch_size: int = 256,
+        max_iter: int | np.integer = 200,
+        batch_size: int | np.integer = 256,
         learning_rate: float = 1e-3,
         tol: float = 1e-3,
-        n_init: int = 10,
+        n_init: int | np.integer = 10,
         device: str = "auto",
         random_state: int | np.random.RandomState | None = None,
-    ):
+    ) -> None:
         self.n_clusters = n_clusters
         self.encoder = encoder
         self.decoder = decoder
@@ -228,7 +229,9 @@ class DeepClAM(
     @keep_state_on_error
     @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, sample_weight=None, *, checkpoint=None, resume=False):
+    def fit(
+        self, X, y=None, sample_weight=None, *, checkpoint=None, resume=False
+    ) -> Self:
         """Train the networks and the memories.
 
         Parameters
@@ -397,7 +400,7 @@ class DeepClAM(
         """Return distances (n, k), float64, of the codes of samples to the memories."""
         return block_distances(self._encoded(X), self.cluster_centers_, "euclidean", {})
 
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Return the memory that the code of each sample converges to.
 
         Parameters
@@ -412,7 +415,7 @@ class DeepClAM(
         """
         return self._assign(self._encoded(X))
 
-    def predict_proba(self, X):
+    def predict_proba(self, X) -> np.ndarray:
         """Return how strongly each memory attracts the code of each sample.
 
         Parameters
@@ -428,7 +431,7 @@ class DeepClAM(
         far = np.square(self._distances(X))
         return softmax(-self.inverse_temperature_ * far)
 
-    def transform(self, X):
+    def transform(self, X) -> np.ndarray:
         """Return the codes of samples.
 
         Parameters
@@ -443,7 +446,7 @@ class DeepClAM(
         """
         return self._encoded(X)
 
-    def inverse_transform(self, X):
+    def inverse_transform(self, X) -> np.ndarray:
         """Decode codes to samples.
 
         Parameters
@@ -465,7 +468,7 @@ class DeepClAM(
         )
         return self._input_scaling.inverse_transform(samples).astype(codes.dtype)
 
-    def score(self, X, y=None, sample_weight=None):
+    def score(self, X, y=None, sample_weight=None) -> float:
         """Return the simplified silhouette of the codes among the memories.
 
         As :meth:`ClAM.score`, in the space of the codes. It can be used to choose the
@@ -495,7 +498,7 @@ class DeepClAM(
         """Number of columns of `transform`."""
         return self.cluster_centers_.shape[1]
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]

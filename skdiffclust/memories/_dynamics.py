@@ -4,7 +4,7 @@ This is the definition; `_recursion` runs the same steps in n_clusters dimension
 """
 
 from numbers import Integral, Real
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -42,11 +42,11 @@ _OPPOSITE = 1e-7  # length, after a step on the sphere, that is rounding
 def energy(
     X,
     memories,
-    inverse_temperature,
+    inverse_temperature: float,
     *,
     weights=None,
-    metric="euclidean",
-):
+    metric: Literal["euclidean", "cosine", "manhattan"] = "euclidean",
+) -> np.ndarray:
     r"""Compute the energy of samples, which is low near a memory.
 
     .. math:: E(v) = -\frac{1}{\beta} \log \sum_\mu \varepsilon_\mu
@@ -104,14 +104,14 @@ def energy(
 def recall(
     X,
     memories,
-    inverse_temperature,
+    inverse_temperature: float,
     *,
-    n_steps=3,
-    step_size=1.0,
+    n_steps: int | np.integer = 3,
+    step_size: float = 1.0,
     weights=None,
-    metric="euclidean",
+    metric: Literal["euclidean", "cosine", "manhattan"] = "euclidean",
     mask=None,
-):
+) -> np.ndarray:
     r"""Move samples towards their memories, or complete their hidden features.
 
     .. math:: v \leftarrow v + a \sum_\mu (\rho_\mu - v)\,
@@ -219,11 +219,11 @@ def complete_by_memories(
 def entropy(
     X,
     memories,
-    inverse_temperature,
+    inverse_temperature: float,
     *,
     weights=None,
-    metric="euclidean",
-):
+    metric: Literal["euclidean", "cosine", "manhattan"] = "euclidean",
+) -> np.ndarray:
     r"""Compute the entropy of the attraction of each sample by the memories.
 
     .. math:: H(x) = -\sum_\mu p_\mu(x) \log p_\mu(x), \qquad

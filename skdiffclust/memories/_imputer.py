@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 from numbers import Integral, Real
+from typing import Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.impute import MissingIndicator
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdiffclust._affinity import refuse_overflow
@@ -149,18 +151,18 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        inverse_temperature: float | str = "auto",
-        linear_correction: bool | str = "auto",
-        far_values: str = "missing",
-        min_value: object = None,
-        max_value: object = None,
-        discrete_features: object = None,
-        n_memories: int = 5000,
+        inverse_temperature: float | Literal["auto"] = "auto",
+        linear_correction: bool | Literal["auto"] = "auto",
+        far_values: Literal["missing", "observed"] = "missing",
+        min_value: float | ArrayLike | None = None,
+        max_value: float | ArrayLike | None = None,
+        discrete_features: ArrayLike | None = None,
+        n_memories: int | np.integer = 5000,
         missing_values: float = np.nan,
         add_indicator: bool = False,
         keep_empty_features: bool = False,
         random_state: int | np.random.RandomState | None = None,
-    ):
+    ) -> None:
         self.inverse_temperature = inverse_temperature
         self.linear_correction = linear_correction
         self.far_values = far_values
@@ -175,7 +177,7 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
 
     @keep_state_on_error
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> Self:
         """Store the samples as memories and choose the inverse temperature.
 
         Parameters
@@ -230,7 +232,7 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
                 self._valid[feature] = within
         return self
 
-    def transform(self, X):
+    def transform(self, X) -> np.ndarray:
         """Impute the missing values of X.
 
         Parameters
@@ -260,7 +262,7 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
             completed = np.hstack([completed, flags])
         return completed
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features=None) -> np.ndarray:
         """Return the names of the output features.
 
         Parameters
@@ -354,7 +356,7 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
             np.isnan(self.missing_values)
         )
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self._marks_nan
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]

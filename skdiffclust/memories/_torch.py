@@ -1,5 +1,7 @@
 """The dynamics and the loss in torch: the twin for autograd, GPUs, and encoders."""
 
+from typing import Literal
+
 import numpy as np
 import torch
 from torch import nn
@@ -239,17 +241,17 @@ class AssociativeMemory(nn.Module):
 
     def __init__(
         self,
-        n_clusters,
-        n_features,
+        n_clusters: int,
+        n_features: int,
         *,
-        inverse_temperature,
-        n_steps=3,
-        step_size=1.0,
-        metric="euclidean",
-        weighted=False,
+        inverse_temperature: float,
+        n_steps: int = 3,
+        step_size: float = 1.0,
+        metric: Literal["euclidean", "cosine", "manhattan"] = "euclidean",
+        weighted: bool = False,
         memories=None,
         generator=None,
-    ):
+    ) -> None:
         super().__init__()
         check_metric(metric)
         check_steps(n_steps, step_size, metric)
@@ -270,7 +272,7 @@ class AssociativeMemory(nn.Module):
         )
         self.dynamics = Dynamics(inverse_temperature, n_steps, step_size, metric)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """Name the parameters in the module's text.
 
         Returns
@@ -298,7 +300,7 @@ class AssociativeMemory(nn.Module):
         return X
 
     @in_full_precision
-    def forward(self, X, mask=None):
+    def forward(self, X, mask=None) -> torch.Tensor:
         """Return the samples after `n_steps` attraction steps.
 
         Parameters
@@ -321,7 +323,7 @@ class AssociativeMemory(nn.Module):
         log_weights = at_least_float32(self.log_weights)
         return recall(X, memories, log_weights, self.dynamics, moves)
 
-    def loss(self, X, mask=None, fill=0.0):
+    def loss(self, X, mask=None, fill=0.0) -> torch.Tensor:
         """Return the reconstruction error: equation (9) with a mask, else equation (8).
 
         Parameters
@@ -355,7 +357,7 @@ class AssociativeMemory(nn.Module):
 
     def reconstruction_loss(
         self, encoder, decoder, X, *, start=None, sample_weight=None, labels=None
-    ):
+    ) -> torch.Tensor:
         """Return the loss of an autoencoder whose codes are recalled (deep ClAM).
 
         The loss is the mean over samples and features of
@@ -426,7 +428,7 @@ class AssociativeMemory(nn.Module):
         return _divergence(X, memories, self.dynamics.metric)
 
     @in_full_precision
-    def energy(self, X):
+    def energy(self, X) -> torch.Tensor:
         """Return the energy of samples, equation (1), (10) or (12).
 
         Parameters
@@ -452,7 +454,7 @@ class AssociativeMemory(nn.Module):
 
     @torch.no_grad()
     @in_full_precision
-    def assign(self, X):
+    def assign(self, X) -> torch.Tensor:
         """Return the memory that each sample converges to.
 
         Parameters

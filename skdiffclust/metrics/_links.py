@@ -2,11 +2,12 @@
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse import csr_array
 
 from skdiffclust._constraints import check_pairs, refuse_self_pairs
 
 
-def links_to_incidence(pairs, n_samples):
+def links_to_incidence(pairs, n_samples) -> csr_array:
     """Convert pairs of indices to an incidence matrix for use in cross-validation.
 
     Pairs of indices refer to the samples of the whole X, and are wrong once a search

@@ -5,7 +5,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.metrics.cluster import contingency_matrix, pair_confusion_matrix
 
 
-def clustering_accuracy(y_true, y_pred):
+def clustering_accuracy(y_true, y_pred) -> float:
     """Accuracy under the best one-to-one matching of clusters and classes.
 
     Each cluster is matched with at most one class, and each class with at most one
@@ -50,7 +50,7 @@ def clustering_accuracy(y_true, y_pred):
     return float(table[linear_sum_assignment(table, maximize=True)].sum() / len(y_true))
 
 
-def connectivity_error(y_true, y_pred):
+def connectivity_error(y_true, y_pred) -> float:
     """Fraction of entries in which two connectivity matrices differ.
 
     The connectivity matrix M of a partition has M_ij = 1 if samples i and j share a
@@ -102,7 +102,7 @@ def connectivity_error(y_true, y_pred):
     return float(pairs[0, 1] + pairs[1, 0]) / len(y_true) ** 2
 
 
-def pair_precision(y_true, y_pred):
+def pair_precision(y_true, y_pred) -> float:
     """Fraction of pairs in the same class among the pairs in the same cluster.
 
     Parameters
@@ -142,7 +142,7 @@ def pair_precision(y_true, y_pred):
     return _share_of_pairs(y_true, y_pred, "pair_precision", axis=0)
 
 
-def pair_recall(y_true, y_pred):
+def pair_recall(y_true, y_pred) -> float:
     """Fraction of pairs in the same cluster among the pairs in the same class.
 
     Parameters

@@ -19,7 +19,7 @@ _AT_LEAST_TWO = {"max_samples": [Interval(Integral, 2, None, closed="left")]}
 
 
 @validate_params(_AT_LEAST_TWO, prefer_skip_nested_validation=False)
-def path_silhouette_scorer(estimator, X, y=None, *, max_samples=500):
+def path_silhouette_scorer(estimator, X, y=None, *, max_samples=500) -> float:
     r"""Scorer: path-based silhouette of the clusters predicted by an estimator.
 
     The score is the mean silhouette coefficient of the predicted clusters of X (the
@@ -94,7 +94,7 @@ def path_silhouette_scorer(estimator, X, y=None, *, max_samples=500):
 
 
 @validate_params(_AT_LEAST_TWO, prefer_skip_nested_validation=False)
-def silhouette_scorer(estimator, X, y=None, *, max_samples=2000):
+def silhouette_scorer(estimator, X, y=None, *, max_samples=2000) -> float:
     """Scorer: mean silhouette coefficient of the clusters predicted by an estimator.
 
     The clusters are predicted for X (the held-out fold), and distances are measured in
@@ -158,7 +158,7 @@ def silhouette_scorer(estimator, X, y=None, *, max_samples=2000):
 
 
 @validate_params(_AT_LEAST_TWO, prefer_skip_nested_validation=False)
-def calinski_harabasz_scorer(estimator, X, y=None, *, max_samples=100_000):
+def calinski_harabasz_scorer(estimator, X, y=None, *, max_samples=100_000) -> float:
     """Scorer: Calinski-Harabasz index of the clusters predicted by an estimator.
 
     The index is the ratio of the dispersion between the predicted clusters of X (the
@@ -228,7 +228,7 @@ def calinski_harabasz_scorer(estimator, X, y=None, *, max_samples=100_000):
     _AT_LEAST_TWO | {"n_resamples": [Interval(Integral, 1, None, closed="left")]},
     prefer_skip_nested_validation=False,
 )
-def stability_scorer(estimator, X, y=None, *, n_resamples=5, max_samples=2000):
+def stability_scorer(estimator, X, y=None, *, n_resamples=5, max_samples=2000) -> float:
     """Scorer: agreement of an estimator with copies refitted on the held-out fold.
 
     The estimator predicts the clusters of X (the held-out fold). Copies of its last

@@ -3,7 +3,7 @@
 import numpy as np
 
 
-def variable_selection_error_rate(support_true, support):
+def variable_selection_error_rate(support_true, support) -> float:
     """Fraction of features that are wrongly selected or wrongly dropped (VSER).
 
     Parameters
@@ -44,7 +44,7 @@ def variable_selection_error_rate(support_true, support):
     return float(np.mean(support_true != support))
 
 
-def correct_variable_rate(support_true, support):
+def correct_variable_rate(support_true, support) -> float:
     """Fraction of the informative features that are selected (CVR).
 
     Parameters

@@ -46,7 +46,7 @@ class SpanningForest:
 
     __repr__ = short_repr
 
-    def adjacency(self):
+    def adjacency(self) -> csr_array:
         """Return the matrix of the forest, A of [1]_, Definition 2.
 
         Returns
@@ -65,7 +65,7 @@ class SpanningForest:
         upper = csr_array((ones, tuple(self.edges.T)), shape=(n_samples, n_samples))
         return upper + upper.T
 
-    def connectivity(self):
+    def connectivity(self) -> csr_array:
         """Return which samples share a tree, the matrix M of [1]_, Definition 3.
 
         Returns
@@ -103,7 +103,9 @@ class SpanningForest:
     },
     prefer_skip_nested_validation=True,
 )
-def maximum_spanning_forest(similarity, n_clusters, *, constraints=None):
+def maximum_spanning_forest(
+    similarity, n_clusters, *, constraints=None
+) -> SpanningForest:
     """Compute the spanning forest of k trees with the largest total similarity.
 
     This is the clustering operator of [1]_ (Definitions 2 and 5): single linkage with k

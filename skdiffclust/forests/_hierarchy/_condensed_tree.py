@@ -7,6 +7,7 @@ merge.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -101,7 +102,9 @@ class CondensedTree:
         {"method": [StrOptions({"excess_of_mass", "leaf"})]},
         prefer_skip_nested_validation=True,
     )
-    def labels(self, method="excess_of_mass"):
+    def labels(
+        self, method: Literal["excess_of_mass", "leaf"] = "excess_of_mass"
+    ) -> np.ndarray:
         """Select a flat clustering with noise, as HDBSCAN does.
 
         Parameters

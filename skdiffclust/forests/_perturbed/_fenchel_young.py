@@ -1,8 +1,10 @@
 """Losses between a similarity and a known forest, or known links."""
 
 from numbers import Real
+from typing import Literal, overload
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from skdiffclust._compat import Interval, validate_params
 from skdiffclust._constraints import check_pairs
@@ -28,16 +30,40 @@ _LOSS_RULES = {
 }
 
 
+@overload
+def fenchel_young_loss(
+    similarity,
+    forest,
+    *,
+    noise_scale: float = ...,
+    n_perturbations: int | np.integer = ...,
+    random_state=...,
+    return_gradient: Literal[False] = ...,
+) -> float: ...
+
+
+@overload
+def fenchel_young_loss(
+    similarity,
+    forest,
+    *,
+    noise_scale: float = ...,
+    n_perturbations: int | np.integer = ...,
+    random_state=...,
+    return_gradient: Literal[True],
+) -> tuple[float, np.ndarray | csr_array]: ...
+
+
 @validate_params(_LOSS_RULES, prefer_skip_nested_validation=True)
 def fenchel_young_loss(
     similarity,
     forest,
     *,
-    noise_scale=0.1,
-    n_perturbations=100,
+    noise_scale: float = 0.1,
+    n_perturbations: int | np.integer = 100,
     random_state=None,
-    return_gradient=False,
-):
+    return_gradient: bool = False,
+) -> float | tuple[float, np.ndarray | csr_array]:
     """Compute the Fenchel-Young loss between a similarity and a known forest.
 
     The loss is E[max ⟨A, Σ + εZ⟩ - ⟨A°, Σ + εZ⟩], where the maximum is over all
@@ -106,6 +132,32 @@ def fenchel_young_loss(
     return loss, relation.spread(gradient)
 
 
+@overload
+def partial_fenchel_young_loss(
+    similarity,
+    constraints,
+    n_clusters: int | np.integer,
+    *,
+    noise_scale: float = ...,
+    n_perturbations: int | np.integer = ...,
+    random_state=...,
+    return_gradient: Literal[False] = ...,
+) -> float: ...
+
+
+@overload
+def partial_fenchel_young_loss(
+    similarity,
+    constraints,
+    n_clusters: int | np.integer,
+    *,
+    noise_scale: float = ...,
+    n_perturbations: int | np.integer = ...,
+    random_state=...,
+    return_gradient: Literal[True],
+) -> tuple[float, np.ndarray]: ...
+
+
 @validate_params(
     {**_LOSS_RULES, "n_clusters": NOISE_RULES["n_clusters"]},
     prefer_skip_nested_validation=True,
@@ -113,13 +165,13 @@ def fenchel_young_loss(
 def partial_fenchel_young_loss(
     similarity,
     constraints,
-    n_clusters,
+    n_clusters: int | np.integer,
     *,
-    noise_scale=0.1,
-    n_perturbations=100,
+    noise_scale: float = 0.1,
+    n_perturbations: int | np.integer = 100,
     random_state=None,
-    return_gradient=False,
-):
+    return_gradient: bool = False,
+) -> float | tuple[float, np.ndarray]:
     """Compute the partial Fenchel-Young loss between a similarity and known links.
 
     The loss is F_ε(Σ) - F_ε(Σ; M_Ω): the weight that the heaviest k-forest loses, on

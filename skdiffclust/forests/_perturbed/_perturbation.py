@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import Literal
 
 import numpy as np
 
@@ -59,15 +60,15 @@ class PerturbedForestResult:
 )
 def perturbed_forest(
     similarity,
-    n_clusters,
+    n_clusters: int | np.integer,
     *,
-    noise_scale=0.1,
-    n_perturbations=100,
-    noise="normal",
+    noise_scale: float = 0.1,
+    n_perturbations: int | np.integer = 100,
+    noise: Literal["normal", "gumbel"] = "normal",
     constraints=None,
     random_state=None,
-    return_connectivity=False,
-):
+    return_connectivity: bool = False,
+) -> PerturbedForestResult:
     """Average the maximum spanning k-forests of noisy copies of a similarity.
 
     This is a Monte Carlo estimate of the perturbed forest A_ε(Σ) = E[A_k*(Σ + εZ)]

@@ -1,9 +1,11 @@
 """Perturbed forests and their losses as torch modules, for a training loop."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from inspect import signature
 from math import prod
 from numbers import Integral, Real
+from typing import Literal
 
 import numpy as np
 import torch
@@ -264,7 +266,7 @@ class _Perturbed(nn.Module):
                 f"noise_scale. It is {self.noise_scale:g}."
             )
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """Name the parameters in the module's text.
 
         Returns
@@ -402,20 +404,22 @@ class PerturbedForest(_Perturbed):
     @validate_params(_RULES, prefer_skip_nested_validation=True)
     def __init__(
         self,
-        n_clusters,
+        n_clusters: int,
         *,
-        noise_scale=0.1,
-        n_perturbations=100,
-        noise="normal",
-        seed=None,
-        generator=None,
-    ):
+        noise_scale: float = 0.1,
+        n_perturbations: int = 100,
+        noise: Literal["normal", "gumbel"] = "normal",
+        seed: int | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
         super().__init__(n_clusters, noise_scale, n_perturbations, seed, generator)
         self.noise = noise
 
     @outside_compiler
     @in_full_precision
-    def forward(self, similarity, constraints=None, return_connectivity=False):
+    def forward(
+        self, similarity, constraints=None, return_connectivity=False
+    ) -> tuple[torch.Tensor, ...]:
         """Compute the perturbed forests of similarities.
 
         Parameters
@@ -499,22 +503,22 @@ class PartialFenchelYoungLoss(_Perturbed):
     @validate_params(_RULES, prefer_skip_nested_validation=True)
     def __init__(
         self,
-        n_clusters,
+        n_clusters: int | None,
         *,
-        noise_scale=0.1,
-        n_perturbations=100,
-        noise="normal",
-        reduction="none",
-        seed=None,
-        generator=None,
-    ):
+        noise_scale: float = 0.1,
+        n_perturbations: int = 100,
+        noise: Literal["normal", "gumbel"] = "normal",
+        reduction: Literal["mean", "sum", "none"] = "none",
+        seed: int | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
         super().__init__(n_clusters, noise_scale, n_perturbations, seed, generator)
         self.noise = noise
         self.reduction = reduction
 
     @outside_compiler
     @in_full_precision
-    def forward(self, similarity, constraints, n_clusters=None):
+    def forward(self, similarity, constraints, n_clusters=None) -> torch.Tensor:
         """Compare similarities with what is known.
 
         Parameters
@@ -579,12 +583,12 @@ class FenchelYoungLoss(_Perturbed):
     def __init__(
         self,
         *,
-        noise_scale=0.1,
-        n_perturbations=100,
-        reduction="none",
-        seed=None,
-        generator=None,
-    ):
+        noise_scale: float = 0.1,
+        n_perturbations: int = 100,
+        reduction: Literal["mean", "sum", "none"] = "none",
+        seed: int | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
         super().__init__(None, noise_scale, n_perturbations, seed, generator)
         self.reduction = reduction
         if n_perturbations % 2:
@@ -595,7 +599,7 @@ class FenchelYoungLoss(_Perturbed):
 
     @outside_compiler
     @in_full_precision
-    def forward(self, similarity, forest):
+    def forward(self, similarity, forest) -> torch.Tensor:
         """Compute the loss between a similarity and a target forest.
 
         Parameters
@@ -629,7 +633,11 @@ class FenchelYoungLoss(_Perturbed):
 
 
 @in_full_precision
-def standardized_similarity(embedding, kind="sqeuclidean"):
+def standardized_similarity(
+    embedding,
+    kind: Literal["sqeuclidean", "rbf", "cosine"]
+    | Callable[[torch.Tensor], torch.Tensor] = "sqeuclidean",
+) -> torch.Tensor:
     """Compute similarities between samples with mean 0 and standard deviation 1.
 
     The result is (Σ - mean) / std, where mean and standard deviation are taken over all

@@ -34,7 +34,7 @@ class _Block(NamedTuple):
     },
     prefer_skip_nested_validation=True,
 )
-def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
+def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None) -> SpanningTree:
     """Compute the Euclidean minimum spanning tree of samples that do not fit in memory.
 
     The result is identical to that of :func:`minimum_spanning_tree`. The samples are

@@ -1,5 +1,8 @@
 """The minimum spanning tree as a function of points, distances or a sparse graph."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from sklearn.utils import check_array
 
@@ -18,7 +21,9 @@ from skdiffclust.forests._trees._tree import SpanningTree, join_parts
     },
     prefer_skip_nested_validation=True,
 )
-def minimum_spanning_tree(X, *, metric: object = "euclidean"):
+def minimum_spanning_tree(
+    X, *, metric: str | Callable[..., Any] = "euclidean"
+) -> SpanningTree:
     """Compute the minimum spanning tree of the samples of X.
 
     This is the tree that underlies single linkage. Unlike the function of the same name
