@@ -11,8 +11,6 @@ cells       the index of sets of cells beside that of Leiden (15 neighbours, res
             1; leidenalg is needed).
 ablation    what the number and the index are with parts of the rule changed, of the
             labels that belong to the curve.
-sparse      the index of twenty sparse networks with planted communities, with and
-            without the number of the largest modularity.
 
 Draws and sets were divided before anything was measured: draws of even numbers and
 every other set by name, from the first one on, chose; the others report.
@@ -283,25 +281,6 @@ def cells(options):
     print(f"auto less Leiden {interval(auto - other)}")
 
 
-def sparse(options):
-    """Print the index of sparse networks with and without the number by modularity."""
-    gains = []
-    print("network, clusters, ARI with it, without it")
-    less = _choice._LESS_MODULAR
-    for number in range(20):
-        graph, y = sparse_lfr(100 + number)
-        found = []
-        for value in (less, 2.0):
-            _choice._LESS_MODULAR = value
-            labels = fitted(graph, "auto", True)[0].labels_
-            found.append(adjusted_rand_score(y, labels))
-        _choice._LESS_MODULAR = less
-        gains.append(found)
-        print(number, len(np.unique(y)), *np.round(found, 3), sep=", ", flush=True)
-    one, other = np.transpose(gains)
-    print(f"means {one.mean():.3f}, {other.mean():.3f}; gain {interval(one - other)}")
-
-
 # Changes of the rule, one at a time: module, name and value.
 CHOICES = {
     "as it is": (),
@@ -316,11 +295,6 @@ CHOICES = {
     "1000 nodes doubled": (_choice, "_LEAST_NODES", 2000),
     "half of the modularity halved": (_choice, "_LEAST_MODULARITY", 0.25),
     "half of the modularity doubled": (_choice, "_LEAST_MODULARITY", 1.0),
-    "3 % of the modularity halved": (_choice, "_LESS_MODULAR", 0.015),
-    "3 % of the modularity doubled": (_choice, "_LESS_MODULAR", 0.06),
-    "without the number by modularity": (_choice, "_LESS_MODULAR", 2.0),
-    "mean cut .07 halved": (_choice, "MEAN_CUT", 0.035),
-    "mean cut .07 doubled": (_choice, "MEAN_CUT", 0.14),
 }
 SEARCHES = {
     "15 numbers halved": (_choice, "FIRST", 8),
@@ -422,4 +396,4 @@ def ablation(options):
             print(f'   "{change}", {right.mean():.3f}, {ari.mean():.3f}, "{gain}"')
 
 
-PARTS = {part.__name__: part for part in (candidates, cells, sparse, ablation)}
+PARTS = {part.__name__: part for part in (candidates, cells, ablation)}

@@ -55,7 +55,6 @@ NUMBERS = {
         "_STEEP": ("row", "graphs ablation"),
         "_LEAST_NODES": ("row", "graphs ablation"),
         "_LEAST_MODULARITY": ("row", "graphs ablation"),
-        "_LESS_MODULAR": ("row", "graphs sparse"),
         "choose_n_clusters": ("derived", "a bend needs three numbers"),
     },
     "cuts._partition": {

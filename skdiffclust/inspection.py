@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral, Number
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -19,6 +20,9 @@ from skdiffclust._validation import (
     check_dense_size,
     refuse_silent_conversion,
 )
+
+if TYPE_CHECKING:
+    import pandas
 
 __all__ = ["ClusterDescription", "ClusterDescriptionDisplay", "describe_clusters"]
 
@@ -81,13 +85,13 @@ class ClusterDescription:
     strengths: np.ndarray
     listed: np.ndarray
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         """Return the numbers of clusters and features."""
         return "ClusterDescription({} clusters, {} features)".format(
             *self.effects.shape
         )
 
-    def to_frame(self):
+    def to_frame(self) -> "pandas.DataFrame":
         """Return a table with a row for each cluster.
 
         Returns
@@ -111,7 +115,7 @@ class ClusterDescription:
             index=pd.Index(self.clusters, name="cluster"),
         )
 
-    def features_to_frame(self):
+    def features_to_frame(self) -> "pandas.DataFrame":
         """Return a table with a row for each listed feature of each cluster.
 
         Returns
@@ -136,7 +140,7 @@ class ClusterDescription:
             }
         )
 
-    def plot(self, ax=None):
+    def plot(self, ax=None) -> "ClusterDescriptionDisplay":
         """Plot the effects of the listed features.
 
         Parameters
@@ -191,7 +195,7 @@ class ClusterDescriptionDisplay:
     def __init__(self, description):
         self.description = description
 
-    def plot(self, ax=None):
+    def plot(self, ax=None) -> "ClusterDescriptionDisplay":
         """Plot the visualization.
 
         Parameters
@@ -251,7 +255,9 @@ class ClusterDescriptionDisplay:
     },
     prefer_skip_nested_validation=True,
 )
-def describe_clusters(X, labels, *, n_features=5, max_depth=3):
+def describe_clusters(
+    X, labels, *, n_features: int | None = 5, max_depth: int = 3
+) -> ClusterDescription:
     """Describe clusters by their features and by a rule for each.
 
     The clusters may come from any method. Pass the table as it was before scaling and

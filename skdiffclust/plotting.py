@@ -192,7 +192,9 @@ class CondensedTreeDisplay:
         self.tree = tree
 
     @classmethod
-    def from_estimator(cls, estimator, *, min_cluster_size=5, ax=None, **kwargs):
+    def from_estimator(
+        cls, estimator, *, min_cluster_size=5, ax=None, **kwargs
+    ) -> Self:
         """Plot the condensed tree of a fitted clusterer.
 
         Parameters
@@ -214,7 +216,7 @@ class CondensedTreeDisplay:
         check_is_fitted(estimator)
         return cls(estimator.condensed_tree(min_cluster_size)).plot(ax=ax, **kwargs)
 
-    def plot(self, ax=None, *, method="excess_of_mass", **area_kw):
+    def plot(self, ax=None, *, method="excess_of_mass", **area_kw) -> Self:
         """Plot the visualization.
 
         Parameters

@@ -9,7 +9,6 @@ from skdiffclust.cuts._local_search import UNBOUNDED, local_search, rank
 from skdiffclust.cuts._multilevel import coarsen, merge, search
 from skdiffclust.cuts._ratio_cut import cut_of_labels, modularity
 from skdiffclust.cuts._starts import (
-    MEAN_CUT,
     combine_parts,
     is_better,
     search_modular,
@@ -35,11 +34,6 @@ _FLAT = 1.7
 _STEEP = 4.0
 _LEAST_NODES = 1000
 _LEAST_MODULARITY = 0.5  # of a nearly separate number, relative to the largest one
-# Of a network, the number of the largest modularity is taken if the partition into
-# another number has a modularity that is smaller by more than this share of it, and
-# clusters that are not nearly separate. Where clusters of very different sizes are
-# nearly separate, the modularity divides the largest.
-_LESS_MODULAR = 0.03
 
 
 class Curve(NamedTuple):
@@ -131,14 +125,6 @@ def _measure(nodes, level, lowest, modular):
         modularity(nodes.graph, labels_of[number], nodes.degrees) for number in numbers
     ]
     columns = as_curve(np.array(numbers), np.array(cuts), np.array(modularities))
-    if not nodes.joins_neighbors:
-        found = [
-            modularity(nodes.graph, modular[number], nodes.degrees)
-            if number in modular
-            else 0.0
-            for number in numbers
-        ]
-        columns["largest_modularity"] = np.maximum(modularities, found)
     return Curve(columns, labels_of)
 
 
@@ -178,8 +164,7 @@ def as_curve(numbers, cuts, modularities):
 def choose_n_clusters(curve, n_nodes):
     """Return the number of clusters of a curve, and that of the largest bend.
 
-    It is the number of the largest score or of nearly separate clusters, and of a
-    network that of the largest modularity where hubs or noise decide the cuts.
+    It is the number of the largest score or of nearly separate clusters.
     """
     numbers = curve["n_clusters"]
     if len(numbers) < 3:
@@ -188,10 +173,6 @@ def choose_n_clusters(curve, n_nodes):
     cuts = lowest_cuts(curve["normalized_cut"])
     best = _best(curve, np.diff(cuts) / np.diff(numbers), n_nodes)
     bend = int(numbers[np.nanargmax(bends_of(numbers, cuts))])
-    if "largest_modularity" in curve and cuts[best] > MEAN_CUT * numbers[best]:
-        largest = curve["largest_modularity"]
-        if curve["modularity"][best] < (1.0 - _LESS_MODULAR) * largest.max():
-            best = 1 + np.argmax(largest[1:-1])
     return int(numbers[best]), bend
 
 

@@ -172,8 +172,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     n_clusters_curve_ : dict of ndarrays, or None
         With ``n_clusters="auto"``, for each number that was tried: "n_clusters", the
         "normalized_cut" and the "modularity" of a search into this number without
-        bounds on sizes, and the "score", NaN at both ends; of a given graph also the
-        "largest_modularity" that was found.
+        bounds on sizes, and the "score", NaN at both ends.
     n_clusters_candidates_ : ndarray of shape (n_candidates,), int64, or None
         With ``n_clusters="auto"``, the numbers that are not ruled out, increasing; see
         the user guide. If there are several, a warning lists them.

@@ -17,6 +17,8 @@ from skdiffclust.gemini._calibration import temperature_of
 from skdiffclust.gemini._models import MODELS
 
 if TYPE_CHECKING:
+    import pandas
+
     from skdiffclust.gemini._display import SparsePathDisplay
     from skdiffclust.gemini._sparse_gemini import SparseGEMINI
 
@@ -238,7 +240,7 @@ class SparsePath:
         columns = {name: getattr(self, name) for name in names}
         return columns | {"chosen": np.arange(len(self)) == self.chosen}
 
-    def to_frame(self):
+    def to_frame(self) -> "pandas.DataFrame":
         """Return the path as a table with one row per step.
 
         Returns

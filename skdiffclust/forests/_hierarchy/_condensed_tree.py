@@ -7,7 +7,7 @@ merge.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from skdiffclust._assignments import relabel_by_size
 from skdiffclust._compat import StrOptions, check_pandas_support, validate_params
 from skdiffclust._short_repr import short_repr
 from skdiffclust.forests._trees._compilation_threshold import compiled_above_small
+
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +84,7 @@ class CondensedTree:
 
     __repr__ = short_repr
 
-    def to_frame(self):
+    def to_frame(self) -> "pandas.DataFrame":
         """Return the tree as a table with a row for each node except the root.
 
         Returns
