@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from importlib import metadata
 from pathlib import Path
@@ -81,7 +82,9 @@ def run(*arguments, expected):
 
 def check_installation(kind):
     """Stop unless the package is installed as `kind` says."""
-    (source,) = metadata.distributions(name="skdiffclust")
+    # A folder of build files in the checkout is another one.
+    here = [sysconfig.get_path("purelib")]
+    (source,) = metadata.distributions(name="skdiffclust", path=here)
     origin = json.loads(source.read_text("direct_url.json") or "{}")
     if origin.get("dir_info", {}).get("editable", False) != (kind == "editable"):
         sys.exit(f"skdiffclust is not installed as '{kind}': {origin}")
