@@ -235,6 +235,39 @@ def test_communities_of_a_network_with_hubs_are_counted():
     assert adjusted_rand_score(y, model.labels_) > 0.6
 
 
+def test_a_network_without_separate_clusters_has_labels_of_a_larger_modularity(
+    global_random_seed,
+):
+    rng = np.random.RandomState(global_random_seed)
+    degrees = np.minimum((1 - rng.rand(360)) ** (-1 / 1.2), 30.0).reshape(6, -1)
+    shares = degrees / degrees.sum(axis=1, keepdims=True)
+    within = [60 * c + rng.choice(60, (2, 150), p=p) for c, p in enumerate(shares)]
+    across = rng.choice(360, (2, 300), p=shares.ravel() / 6)
+    first, second = np.hstack([*within, across])
+    graph = sp.csr_array((np.ones(len(first)), (first, second)), shape=(360, 360))
+    graph.setdiag(0)
+    graph.eliminate_zeros()
+    graph = graph + graph.T
+    found = {}
+    for size in ("auto", 1):
+        model = GraphCutClustering(
+            6, affinity="precomputed", min_cluster_size=size, random_state=0
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # nodes without edges
+            labels = model.fit(graph).labels_
+        degree = graph.sum(axis=1)
+        expected = np.bincount(labels, degree) ** 2 / graph.sum() ** 2
+        edges = graph.tocoo()
+        inside = edges.data[labels[edges.row] == labels[edges.col]]
+        found[size] = model, inside.sum() / graph.sum() - expected.sum()
+    lowest, _ = found[1]
+    assert lowest.objective_ == "normalized cut"
+    assert lowest.normalized_cut_ > 0.07 * 6
+    assert found["auto"][0].objective_ == "modularity"
+    assert found["auto"][1] > found[1][1]
+
+
 def test_samples_without_clusters_are_warned_of(global_random_seed):
     X = np.random.RandomState(global_random_seed).uniform(size=(300, 2))
     match = "on 3 random subsamples .* their clusters and the returned ones agree"
