@@ -379,9 +379,8 @@ def variants():
 def ablation(options):
     """Print how the means of families change without each part of the rule."""
     rows = {}
-    for family, name, sample in list(sets(options.half, GENERATED | FAR))[
-        :: options.step
-    ]:
+    every = list(sets(options.half, GENERATED | FAR))
+    for family, name, sample in every[:: options.step]:
         X, y = some(*sample(DRAWS[options.half][0]), 2000)
         known = y >= 0
         for variant, changed in variants():

@@ -252,10 +252,10 @@ def is_better(nodes, n_clusters, labels, other):
     """Whether labels (m,) of a large modularity are better than others of a low cut.
 
     They are if the modularity is larger and the lowest cut is above `MEAN_CUT` for each
-    cluster; of a network, also if the modularity over the cut is larger, but only if no
-    cluster is smaller than `least_size` and the modularity is positive. The lowest cut
-    of a network often separates a few nodes from all others, or has one giant cluster.
-    Labels of a cut of 0 stay.
+    cluster. Of a network, they also are if the modularity over the cut is larger, since
+    the lowest cut often separates a few nodes from all others, or has one giant
+    cluster; but never if the modularity is not positive, or if a cluster is smaller
+    than `least_size`. Labels of a cut of 0 stay.
     """
     cut, other_cut = (
         cut_of_labels(nodes.graph, found, n_clusters, nodes.divisors)

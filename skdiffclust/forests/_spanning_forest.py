@@ -236,8 +236,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     A fit takes at most O(n² d) time, close to O(n log n) if the intrinsic dimension is
     low, and O(n d) memory, with `min_samples` O(n (d + min_samples)). The training
     samples are kept, because `predict` needs them. The rules of cuts and of "auto", and
-    what each part of them is worth, are in :doc:`/user_guide/how_auto_decides`. Searches
-    need ``scoring=silhouette_scorer``.
+    what each part of them is worth, are in :doc:`/user_guide/how_auto_decides`.
+    Searches need ``scoring=silhouette_scorer``.
 
     References
     ----------
