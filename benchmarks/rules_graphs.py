@@ -38,7 +38,7 @@ from sklearn.neighbors import kneighbors_graph
 
 from skdiffclust import GraphCutClustering, PRCut
 from skdiffclust.cuts import _choice, _starts
-from skdiffclust.cuts._graph import read_samples
+from skdiffclust.cuts._graph import GraphSettings, read_samples
 from skdiffclust.cuts._partition import SearchSettings, group_samples, size_bounds
 
 
@@ -330,8 +330,8 @@ def with_change(change, function, *arguments):
 def curve_of(X, is_network):
     """Return the nodes of a graph, and their curve."""
     affinity = "precomputed" if is_network else "ranked_neighbors"
-    model = GraphCutClustering("auto", affinity=affinity)
-    samples = read_samples(model, X)
+    graph = GraphSettings("", affinity, "auto", "euclidean", 1.0, "normalized")
+    samples = read_samples(graph, X)
     groups = group_samples(samples, None, None, normalized=True)
     nodes = _starts.make_nodes(
         samples.graph,
@@ -344,7 +344,7 @@ def curve_of(X, is_network):
     )
     rows = np.unique(groups.groups, return_index=True)[1][~nodes.small]
     random_state = np.random.RandomState(0)
-    bounds_of = partial(size_bounds, SearchSettings("", normalized=True))
+    bounds_of = partial(size_bounds, SearchSettings(graph, "auto"))
     curve = _choice.cut_curve(
         nodes.large, 1, bounds_of, random_state, most_starts=_choice._MOST_STARTS
     )

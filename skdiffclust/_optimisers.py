@@ -19,12 +19,16 @@ import math
 
 import numpy as np
 
+# Decays of the running means of gradients and of their squares.
+_OF_MEANS = 0.9
+_OF_SQUARES = 0.999
+
 
 class Adam:
     """Adam with bias correction and, optionally, decoupled weight decay.
 
     A step moves an array x with gradient g by ``-learning_rate m̂ / (√v̂ + epsilon)``,
-    where m̂ and v̂ are the running means of g and g², with factors `decays`,
+    where m̂ and v̂ are the running means of g and g², with factors .9 and .999,
     divided by their sums of weights [1]_; epsilon is added after that division, as in
     the paper and in ``torch.optim``. Before it, x is multiplied by
     ``1 - learning_rate weight_decay`` [2]_.
@@ -35,8 +39,6 @@ class Adam:
         Arrays to be updated; only shapes and dtypes are read.
     learning_rate : float
     weight_decay : float, default=0.0
-    decays : (float, float), default=(0.9, 0.999)
-        Those factors; (0, 0.99) is RMSProp with bias correction.
     epsilon : float, default=1e-8
         Gradients much smaller than this have almost no effect.
 
@@ -52,12 +54,10 @@ class Adam:
         learning_rate,
         *,
         weight_decay=0.0,
-        decays=(0.9, 0.999),
         epsilon=1e-8,
     ):
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
-        self.decays = decays
         self.epsilon = epsilon
         self.means = [np.zeros_like(array) for array in arrays]
         self.squares = [np.zeros_like(array) for array in arrays]
@@ -73,14 +73,14 @@ class Adam:
         self.n_steps += 1
         # Python floats leave float32 arrays in float32. The roots of both sides are
         # multiplied by √(1 - 0.999^t), which saves an array.
-        root = math.sqrt(1.0 - self.decays[1] ** self.n_steps)
-        rate = self.learning_rate * root / (1.0 - self.decays[0] ** self.n_steps)
+        root = math.sqrt(1.0 - _OF_SQUARES**self.n_steps)
+        rate = self.learning_rate * root / (1.0 - _OF_MEANS**self.n_steps)
         epsilon = self.epsilon * root
         for array, gradient, mean, square in zip(
             arrays, gradients, self.means, self.squares, strict=True
         ):
-            mean += (1.0 - self.decays[0]) * (gradient - mean)
-            square += (1.0 - self.decays[1]) * (gradient * gradient - square)
+            mean += (1.0 - _OF_MEANS) * (gradient - mean)
+            square += (1.0 - _OF_SQUARES) * (gradient * gradient - square)
             if self.weight_decay:
                 array *= 1.0 - self.learning_rate * self.weight_decay
             size = np.sqrt(square)

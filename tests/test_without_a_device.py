@@ -211,7 +211,7 @@ def test_mixed_devices_are_found():
 def step_of_a_cut(device):
     """Take a step of PRCut's module."""
     network = nn.Linear(K, 2, device=device, dtype=torch.float64)
-    model = cuts.ModuleModel(network, 2, "adam", 1e-4, device)
+    model = cuts.ModuleModel(network, 2, 1e-4, device)
     model.step(ROWS, lambda logits: np.ones_like(logits), 0.1)
     model.parts.n_parts = 2
     model.step(ROWS, lambda logits: np.ones_like(logits), 0.1)

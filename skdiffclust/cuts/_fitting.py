@@ -4,8 +4,9 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
+from sklearn.base import clone
 
-from skdiffclust._assignments import order_by_size, softmax
+from skdiffclust._assignments import order_by_size, relabel_by_size, softmax
 from skdiffclust._batches import RowsOnDemand
 from skdiffclust._checkpoint import (
     LoopCheckpoint,
@@ -15,7 +16,6 @@ from skdiffclust._checkpoint import (
 )
 from skdiffclust._devices import require_torch, resolve_device
 from skdiffclust._encoder import Encoder
-from skdiffclust._history import EpochLoop
 from skdiffclust._threads import largest_product, small_products
 from skdiffclust._validation import hidden_widths
 from skdiffclust.cuts._graph import is_precomputed
@@ -40,34 +40,78 @@ _BALANCE = 10.0
 _LABELLED_BALANCE = 1.0
 # Least target proportion of a cluster in the balance term, times n_clusters.
 _LEAST_PRIOR = 0.02
-# Epochs on each batch of a stream after the first, not counting that without a step.
-_STREAM_EPOCHS = 10
 
 
-def make_settings(estimator, *, is_labelled):
-    """Return the `Settings` of PRCut, with labels to start from or not."""
-    owner = type(estimator).__name__
-    encoder = "free" if is_precomputed(estimator) else estimator.encoder
+def make_settings(params, owner, *, is_labelled):
+    """Return the `Settings` of the parameters (dict) of PRCut.
+
+    `is_labelled` says whether there are labels to start from.
+    """
+    encoder = "free" if is_precomputed(params["affinity"]) else params["encoder"]
     if callable(encoder):
         require_torch("PRCut with a module as encoder")
     factor = {"free": _FREE_RATE, "linear": _LINEAR_RATE}.get(encoder, 1.0)
-    balance_weight = estimator.balance_weight
+    balance_weight = params["balance_weight"]
     if balance_weight == "auto":
         balance_weight = _LABELLED_BALANCE if is_labelled else _BALANCE
     return Settings(
         encoder=encoder,
-        hidden_widths=hidden_widths(estimator.hidden_layer_sizes, owner),
-        activation=estimator.activation,
-        weight_decay=estimator.weight_decay,
-        optimizer=estimator.optimizer,
-        device="cpu" if encoder == "free" else resolve_device(estimator.device, owner),
-        objective=estimator.objective,
+        hidden_widths=hidden_widths(params["hidden_layer_sizes"], owner),
+        activation=params["activation"],
+        weight_decay=params["weight_decay"],
+        device="cpu" if encoder == "free" else resolve_device(params["device"], owner),
+        objective=params["objective"],
         balance_weight=balance_weight,
-        averaging_rate=estimator.averaging_rate,
-        max_iter=estimator.max_iter,
-        batch_size=estimator.batch_size,
-        learning_rate=factor * estimator.learning_rate,
+        averaging_rate=params["averaging_rate"],
+        max_iter=params["max_iter"],
+        batch_size=params["batch_size"],
+        learning_rate=factor * params["learning_rate"],
     )
+
+
+def first_labels(init, samples, groups, n_clusters, search, random_state):
+    """Return the labels (n,) that PRCut's `init` stands for, None for "random"."""
+    if isinstance(init, str):
+        return None
+    if init is None:
+        from skdiffclust.cuts._partition import find_partition
+
+        if samples.joins_neighbors:
+            search = replace(search, min_cluster_size=1)
+        labels = find_partition(
+            samples, groups, n_clusters, search, random_state
+        ).labels
+    elif hasattr(init, "fit_predict"):
+        labels = check_init(
+            labels_of_clusterer(init, samples, n_clusters, random_state),
+            len(groups.groups),
+            n_clusters,
+        )
+    else:
+        return check_init(init, len(groups.groups), n_clusters)
+    return relabel_by_size(labels, groups.sizes)[0]
+
+
+def labels_of_clusterer(clusterer, samples, n_clusters, random_state):
+    """Return the labels (n,) of a clone of a clusterer, for n_clusters if it has that.
+
+    It is fitted to the graph with affinity="precomputed", to the samples otherwise.
+    """
+    start = clone(clusterer)
+    params = start.get_params()
+    if "n_clusters" in params:
+        start.set_params(n_clusters=n_clusters)
+    if params.get("random_state", 0) is None:
+        start.set_params(random_state=random_state)
+    if is_precomputed(params.get("affinity")):
+        return start.fit_predict(samples.graph)
+    if samples.rows is None:
+        raise ValueError(
+            "The 'init' parameter of PRCut with affinity='precomputed' must be a "
+            "clusterer with affinity='precomputed' as well, because there are no "
+            f"features. Got {clusterer!r} instead. Set it, or pass its labels."
+        )
+    return start.fit_predict(samples.rows)
 
 
 class CutTraining:
@@ -104,13 +148,10 @@ class CutTraining:
         self.columns = np.arange(n_clusters)
         self.module = None
         self.scaling = None
-        self.is_patient = False
         if self.kind == "free":
             self.settings = replace(settings, batch_size=n_samples)
             self.X = np.arange(n_samples)[:, None]
-            self.model = FreeLogits(
-                n_samples, n_clusters, labels, settings.optimizer, random_state
-            )
+            self.model = FreeLogits(n_samples, n_clusters, labels, random_state)
         elif self.kind == "module":
             from skdiffclust._torch import own_module
 
@@ -136,9 +177,7 @@ class CutTraining:
     def _set_encoder(self, encoder):
         """Train a copy of an encoder, in NumPy or, off the CPU, in torch."""
         if self.settings.device == "cpu":
-            self.model = EncoderModel(
-                encoder, self.settings.optimizer, self.settings.weight_decay
-            )
+            self.model = EncoderModel(encoder, self.settings.weight_decay)
             return
         from skdiffclust._torch import encoder_module
 
@@ -152,23 +191,28 @@ class CutTraining:
         self.model = ModuleModel(
             module,
             self.n_clusters,
-            self.settings.optimizer,
             self.settings.weight_decay,
             self.settings.device,
         )
 
-    def run(self, loop, checkpoint=None):
-        """Fit the labels, then run the epochs, or continue from a checkpoint."""
+    def _small_products(self):
+        """Return a context with the threads that the products of a batch need."""
         # The rows of a block are those of two batches.
         n_rows = 2 * min(self.settings.batch_size, len(self.X))
-        with small_products(largest_product(n_rows, self.model.weights)):
-            self._run(loop, checkpoint)
+        return small_products(largest_product(n_rows, self.model.weights))
 
-    def _run(self, loop, checkpoint):
-        """Do so, with the threads that are set."""
+    def fit_labels(self):
+        """Fit the model to the first labels, if there are any.
+
+        Returns
+        -------
+        bool
+            Whether it predicts them. Free logits begin with them.
+        """
         labels = self.first_labels
-        resumed = checkpoint is not None and checkpoint.load(loop, self)
-        if labels is not None and not resumed and self.kind != "free":
+        if labels is None or self.kind == "free":
+            return True
+        with self._small_products():
             fit_labels(
                 self.model,
                 self.X,
@@ -178,11 +222,17 @@ class CutTraining:
                 self.random_state,
                 moving=self.kind != "linear",
             )
-            fitted = self.model.logits(self.X).argmax(axis=1)
-            # If it does not reach the labels, the cut rises before it falls.
-            self.is_patient = self.kind == "linear" and (fitted != labels).any()
-        if self.is_patient:
-            loop.n_iter_no_change = None
+            return bool((self.model.logits(self.X).argmax(axis=1) == labels).all())
+
+    def run(self, loop, checkpoint=None):
+        """Run the epochs, or continue from a checkpoint."""
+        with self._small_products():
+            self._run(loop, checkpoint)
+
+    def _run(self, loop, checkpoint):
+        """Do so, with the threads that are set."""
+        if checkpoint is not None:
+            checkpoint.load(loop, self)
         for epoch in loop:
             # The first epoch takes no step, because the initial state may be the best.
             if epoch:
@@ -202,7 +252,6 @@ class CutTraining:
         return {
             **self.model.trained.arrays(),
             **{f"objective.{name}": array for name, array in objective.items()},
-            "is_patient": int(self.is_patient),
         }
 
     def state(self):
@@ -212,7 +261,6 @@ class CutTraining:
     def load(self, arrays):
         """Load what `arrays` returned."""
         self.model.trained.load(arrays)
-        self.is_patient = bool(arrays["is_patient"])
         self.objective.load_arrays(
             softmax(self.model.logits(self.X)), without_prefix("objective.", arrays)
         )
@@ -317,48 +365,41 @@ class CutTraining:
         return EncoderPredictor(encoder.permute_outputs(order), self.scaling)
 
 
-def continue_training(estimator, samples, groups, random_state):
-    """Return the attributes after some epochs on the samples of a stream."""
-    begun = estimator._proportions
-    predictor = estimator._predictor
+def refuse_other_stream(n_clusters, encoder, predictor):
+    """Refuse parameters of PRCut that are not those of a fitted predictor."""
     kind = "mlp" if predictor.encoder.n_hidden else "linear"
     kind = "module" if predictor.scaling is None else kind
-    asked = "module" if callable(estimator.encoder) else estimator.encoder
-    if estimator.n_clusters not in (len(begun), "auto") or asked != kind:
+    asked = "module" if callable(encoder) else encoder
+    if n_clusters not in (predictor.encoder.n_outputs, "auto") or asked != kind:
         raise ValueError(
             "The 'n_clusters' and 'encoder' parameters of PRCut must be those of the "
-            f"first call of partial_fit. Got {estimator.n_clusters} and "
-            f"{estimator.encoder!r} instead. Call fit to start again."
+            f"first call of partial_fit. Got {n_clusters} and {encoder!r} instead. "
+            "Call fit to start again."
         )
-    n_epochs = 1 + _STREAM_EPOCHS  # the first takes no step
-    settings = replace(
-        make_settings(estimator, is_labelled=False),
-        max_iter=n_epochs,
-        device=estimator.device_,
-    )
-    run = CutTraining(samples, groups, len(begun), None, settings, random_state)
-    run.continue_from(predictor, begun)
+
+
+def continue_training(
+    samples, groups, predictor, proportions, settings, loop, random_state
+):
+    """Return the attributes after the epochs of a loop on the samples of a stream.
+
+    `predictor` and `proportions` (k,) are those of the samples before.
+    """
+    run = CutTraining(samples, groups, len(proportions), None, settings, random_state)
+    run.continue_from(predictor, proportions)
     rate = run.objective.averaging_rate
-    loop = EpochLoop(
-        type(estimator).__name__,
-        max_iter=n_epochs,
-        learning_rate=estimator.learning_rate,
-        history=estimator.history_,
-    )
     run.run(loop)
     attributes = run.attributes(loop.best_state)
-    return attributes | {
-        "_proportions": begun + rate * (attributes["_proportions"] - begun),
-        "history_": loop.history,
-        "n_iter_": estimator.n_iter_ + loop.n_iter,
-    }
+    moved = rate * (attributes["_proportions"] - proportions)
+    return attributes | {"_proportions": proportions + moved}
 
 
-def make_checkpoint(estimator, training, folder, *, resume):
+def make_checkpoint(params, training, folder, *, resume):
     """Return the checkpoint in a folder of a `CutTraining` before its first epoch.
 
     A resumed fit gives the same bits as an uninterrupted one. The labels that it starts
-    from are computed again, and compared; they are not fitted again.
+    from are computed and fitted again, and the weights compared. `params` (dict) are
+    those of PRCut.
     """
     rows = training.samples.rows
     graph = training.samples.graph
@@ -372,8 +413,8 @@ def make_checkpoint(estimator, training, folder, *, resume):
         "labels": training.first_labels,
         **{f"first {name}": array for name, array in training.state().items()},
     }
-    params = estimator.get_params(deep=False)
-    del params["affinity"], params["init"]  # identified by graph and labels
+    identified = "affinity", "init"  # by the graph and the labels
+    params = {name: value for name, value in params.items() if name not in identified}
     outputs = {}
     if training.kind == "module":
         from skdiffclust.cuts._torch import identity_of_module

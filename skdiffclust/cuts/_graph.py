@@ -36,6 +36,28 @@ _N_SCALED = 1000
 
 
 @dataclass(frozen=True)
+class GraphSettings:
+    """The graph and its cut: parameters of PRCut and GraphCutClustering.
+
+    `owner` is the class that messages name.
+    """
+
+    owner: str
+    affinity: object
+    n_neighbors: int | str
+    metric: str
+    temperature: float
+    cut: str
+
+    @property
+    def new_affinity(self):
+        """An `Affinity` that is not fitted."""
+        return Affinity(
+            self.affinity, self.n_neighbors, self.metric, self.temperature, self.owner
+        )
+
+
+@dataclass(frozen=True)
 class Samples:
     """Checked samples and their graph.
 
@@ -57,22 +79,24 @@ class Samples:
     joins_neighbors: bool = False
 
 
-def read_samples(estimator, X, graph=None, *, reset=True):
-    """Return the `Samples` of what a fit was given, and of a ready graph or None."""
-    owner = type(estimator).__name__
-    if is_precomputed(estimator):
+def read_samples(settings, X, graph=None):
+    """Return the `Samples` of checked X (n, d), and of a ready graph or None.
+
+    With affinity="precomputed" X (n, n) is the graph.
+    """
+    owner = settings.owner
+    if is_precomputed(settings.affinity):
         if graph is not None:
             raise ValueError(
                 f"The 'graph' parameter of {owner}.fit must be None with "
                 "affinity='precomputed', where X is the graph. Pass it once."
             )
-        X = validate_rows(estimator, X, reset=reset, accept_sparse="csr")
         graph = check_graph(X, caller=owner, name="X")
         return Samples(None, graph, np.arange(graph.shape[0]), None)
-    rows = check_rows(estimator, X, reset=reset)
+    rows = canonical_rows(X) if sp.issparse(X) else X
     refuse_overflow([rows])
     refuse_underflow(rows)
-    affinity = Affinity.of(estimator)
+    affinity = settings.new_affinity
     if graph is None:
         graph = affinity.fit(rows)
         kind = affinity.kind
@@ -88,9 +112,9 @@ def read_samples(estimator, X, graph=None, *, reset=True):
     return Samples(rows, graph, affinity.groups, affinity)
 
 
-def check_rows(estimator, X, *, reset=False):
-    """Return samples (n, d), dense or a canonical csr_array."""
-    X = validate_rows(estimator, X, reset=reset, accept_sparse="csr")
+def check_rows(estimator, X):
+    """Return samples (n, d) for a fitted estimator, dense or a canonical csr_array."""
+    X = validate_rows(estimator, X, reset=False, accept_sparse="csr")
     return canonical_rows(X) if sp.issparse(X) else X
 
 
@@ -109,13 +133,13 @@ def check_links(X):
     return X
 
 
-def is_precomputed(estimator):
+def is_precomputed(affinity):
     """Whether X is the graph."""
-    return isinstance(estimator.affinity, str) and estimator.affinity == "precomputed"
+    return isinstance(affinity, str) and affinity == "precomputed"
 
 
 class Affinity:
-    """The similarity of samples, from the parameters of an estimator.
+    """The similarity of samples.
 
     Parameters
     ----------
@@ -139,17 +163,6 @@ class Affinity:
         self.metric = metric if kind in _OF_NEIGHBORS else "euclidean"
         self.temperature = temperature
         self.scale = 1.0  # of the weights of links
-
-    @classmethod
-    def of(cls, estimator):
-        """Return the affinity of the parameters of an estimator."""
-        return cls(
-            estimator.affinity,
-            estimator.n_neighbors,
-            estimator.metric,
-            estimator.temperature,
-            type(estimator).__name__,
-        )
 
     def fit(self, X):
         """Return the graph, a checked csr_array (n, n), of samples X, which are kept.

@@ -17,8 +17,9 @@ from skdiffclust._compat import (
     fit_context,
 )
 from skdiffclust._history import keep_state_on_error
+from skdiffclust._validation import validate_rows
 from skdiffclust.cuts._graph import (
-    Affinity,
+    GraphSettings,
     check_links,
     check_rows,
     is_precomputed,
@@ -51,12 +52,10 @@ GRAPH_CONSTRAINTS = {
 }
 
 
-def modularity_score(estimator, X):
+def modularity_score(settings, predictor, X):
     """Return the modularity of predicted labels on the graph of samples X (m, d)."""
-    check_is_fitted(estimator)
-    X = check_rows(estimator, X)
-    labels = estimator._predictor.labels(X)
-    graph = Affinity.of(estimator).fit(X)
+    labels = predictor.labels(X)
+    graph = settings.new_affinity.fit(X)
     clustered = np.flatnonzero(labels >= 0)
     graph = graph[clustered][:, clustered]
     return float(modularity(graph, labels[clustered], graph.sum(axis=1)))
@@ -64,7 +63,7 @@ def modularity_score(estimator, X):
 
 def _has_rows(estimator):
     """Whether there are samples that a graph can be made of."""
-    if is_precomputed(estimator):
+    if is_precomputed(estimator.affinity):
         raise AttributeError(
             "GraphCutClustering with affinity='precomputed' has no score, because "
             "affinities to the training samples say nothing of edges between new ones."
@@ -143,9 +142,9 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         "noise": they are labelled -1, and do not count in the mean size. Larger parts
         are clusters; if there are more of them than clusters, parts are combined,
         starting with the largest, by adding each one to the smallest cluster so far.
-    init : {"random", "spectral"}, default="random"
-        Where the search starts: "random" coarsens the graph in random order, without
-        eigenvectors, "spectral" starts from the labels of spectral clustering.
+    init : {"multilevel", "spectral"}, default="multilevel"
+        Where the search starts: "multilevel" coarsens the graph in random order,
+        without eigenvectors, "spectral" starts from the labels of spectral clustering.
     n_init : int or "auto", default="auto"
         Number of searches, which are combined; with "spectral", of runs of k-means.
         "auto" is 10; on graphs of less than a hundred thousand edges there are more, up
@@ -228,7 +227,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         ],
         "max_imbalance": [Interval(Real, 0, None, closed="left"), None],
         "small_components": [StrOptions({"place", "noise"})],
-        "init": [StrOptions({"random", "spectral"})],
+        "init": [StrOptions({"multilevel", "spectral"})],
     }
 
     def __init__(
@@ -243,7 +242,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         min_cluster_size: float | Literal["auto"] = "auto",
         max_imbalance: float | None = None,
         small_components: Literal["place", "noise"] = "place",
-        init: Literal["random", "spectral"] = "random",
+        init: Literal["multilevel", "spectral"] = "multilevel",
         n_init: int | np.integer | Literal["auto"] = "auto",
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -333,26 +332,26 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         )
 
         rng = check_random_state(self.random_state)
-        normalized = self.cut == "normalized"
         settings = SearchSettings(
-            owner="GraphCutClustering",
-            normalized=normalized,
+            self._graph_settings,
+            self.n_clusters,
             min_cluster_size=self.min_cluster_size,
             max_imbalance=self.max_imbalance,
             place=self.small_components == "place",
             init=self.init,
             n_init=self.n_init,
         )
+        X = validate_rows(self, X, accept_sparse="csr")
         links = partial_labels, must_link, cannot_link
         samples, groups, n_clusters, number = read_problem(
-            self, settings, X, graph, sample_weight, links, rng
+            settings, X, graph, sample_weight, links, rng
         )
         self.n_clusters_curve_ = self.n_clusters_candidates_ = None
         if graph is not None:
             samples.affinity.relate(samples.graph)
         found = find_partition(samples, groups, n_clusters, settings, rng)
         if number is not None:
-            number.publish(self, found.labels)
+            vars(self).update(number.attributes(found.labels, settings.owner))
         self.objective_ = "modularity" if found.is_modular else f"{self.cut} cut"
         labels = found.labels
         clustered = labels >= 0
@@ -365,7 +364,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         self.affinity_matrix_ = samples.graph
         self.ratio_cut_, self.normalized_cut_ = cuts_of(samples.graph, labels)
         self._predictor = GraphPredictor(
-            samples, labels, divisors=groups.divisors, normalized=normalized
+            samples, labels, divisors=groups.divisors, normalized=settings.normalized
         )
         warn_of_labels(
             "GraphCutClustering",
@@ -400,7 +399,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = check_rows(self, X)
-        if is_precomputed(self):
+        if is_precomputed(self.affinity):
             X = check_links(X)
         return self._predictor.labels(X)
 
@@ -427,11 +426,26 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         score : float
             Between -1/2 and 1; 0 for a single cluster, or without edges.
         """
-        return modularity_score(self, X)
+        check_is_fitted(self)
+        return modularity_score(
+            self._graph_settings, self._predictor, check_rows(self, X)
+        )
+
+    @property
+    def _graph_settings(self):
+        """The `GraphSettings` of the parameters."""
+        return GraphSettings(
+            type(self).__name__,
+            self.affinity,
+            self.n_neighbors,
+            self.metric,
+            self.temperature,
+            self.cut,
+        )
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = is_precomputed(self)
+        tags.input_tags.pairwise = is_precomputed(self.affinity)
         tags.input_tags.sparse = True
-        tags.input_tags.positive_only = is_precomputed(self)
+        tags.input_tags.positive_only = is_precomputed(self.affinity)
         return tags

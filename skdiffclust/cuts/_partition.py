@@ -20,7 +20,7 @@ from skdiffclust._history import warn_of_small_clusters
 from skdiffclust._validation import sample_weights
 from skdiffclust._warnings import warn
 from skdiffclust.cuts._choice import FIRST, choose_n_clusters, cut_curve
-from skdiffclust.cuts._graph import read_samples, warn_of_parts
+from skdiffclust.cuts._graph import GraphSettings, read_samples, warn_of_parts
 from skdiffclust.cuts._links import link_groups
 from skdiffclust.cuts._local_search import UNBOUNDED
 from skdiffclust.cuts._multilevel import search
@@ -60,14 +60,23 @@ _N_NAMED = 8
 class SearchSettings:
     """How to partition; the parameters of GraphCutClustering of the same names."""
 
-    owner: str
-    normalized: bool
+    graph: GraphSettings
+    n_clusters: int | str
     min_cluster_size: float | str = "auto"
     max_imbalance: float | None = None
     place: bool = True
-    init: str = "random"
+    init: str = "multilevel"
     n_init: int | str = "auto"
-    is_start: bool = False  # of a training on the cut
+
+    @property
+    def owner(self):
+        """The class that messages name."""
+        return self.graph.owner
+
+    @property
+    def normalized(self):
+        """Whether the cut is the normalised one."""
+        return self.graph.cut == "normalized"
 
 
 @dataclass(frozen=True)
@@ -92,8 +101,8 @@ class NumberOfClusters:
     picks: tuple
     others: list
 
-    def publish(self, estimator, labels):
-        """Set the fitted attributes of an estimator; warn of several candidates.
+    def attributes(self, labels, owner):
+        """Return the fitted attributes (dict); warn of several candidates.
 
         Labels (n,) are those that are returned.
         """
@@ -108,9 +117,11 @@ class NumberOfClusters:
             "their clusters and the returned ones",
             bend if self.bend != self.chosen else {},
         )
-        estimator.n_clusters_curve_ = self.columns
-        estimator.n_clusters_candidates_ = candidates.numbers
-        candidates.warn_if_several(type(estimator).__name__)
+        candidates.warn_if_several(owner)
+        return {
+            "n_clusters_curve_": self.columns,
+            "n_clusters_candidates_": candidates.numbers,
+        }
 
 
 @dataclass(frozen=True)
@@ -164,19 +175,17 @@ def group_samples(samples, constraints, sample_weight, *, normalized):
     return Groups(groups, apart, held, sizes, divisors, constraints)
 
 
-def read_problem(
-    estimator, settings, X, graph, sample_weight, constraints, random_state
-):
+def read_problem(settings, X, graph, sample_weight, constraints, random_state):
     """Return what a fit is to partition; refuse what is impossible.
 
     It returns `Samples` and their `Groups`, the number of clusters, and the
-    `NumberOfClusters` of n_clusters="auto", or None. `constraints` are (partial_labels,
-    must_link, cannot_link).
+    `NumberOfClusters` of n_clusters="auto", or None. X is checked; `constraints` are
+    (partial_labels, must_link, cannot_link).
     """
-    samples = read_samples(estimator, X, graph)
+    samples = read_samples(settings.graph, X, graph)
     n_samples = samples.graph.shape[0]
     constraints = as_constraints(n_samples, *constraints)
-    n_clusters = estimator.n_clusters
+    n_clusters = settings.n_clusters
     if n_clusters != "auto" and n_clusters > n_samples:
         raise ValueError(
             f"The 'n_clusters' parameter of {settings.owner} must be at most the "
@@ -318,11 +327,7 @@ def find_partition(samples, groups, n_clusters, settings, random_state):
     is_bounded = settings.min_cluster_size != "auto" or bounds != UNBOUNDED
     compares = settings.normalized and not (is_bounded or are_whole)
     is_modular = False
-    if (
-        compares
-        and n_clusters > 1
-        and not (settings.is_start and nodes.joins_neighbors)
-    ):
+    if compares and n_clusters > 1:
         other = search(bounds, modular=True)
         kept = ~nodes.small
         is_modular = is_better(nodes.large, n_clusters, labels[kept], other[kept])

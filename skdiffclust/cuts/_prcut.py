@@ -1,6 +1,7 @@
 """PRCut: the probabilistic cut of a graph, by a model that predicts."""
 
 from collections.abc import Callable
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, Literal, Self
 
@@ -15,10 +16,10 @@ from sklearn.base import (
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skdiffclust._assignments import relabel_by_size
 from skdiffclust._checkpoint import check_checkpoint
 from skdiffclust._compat import (
     CallbackSupportMixin,
+    HasMethods,
     Interval,
     StrOptions,
     available_if,
@@ -27,16 +28,28 @@ from skdiffclust._compat import (
 )
 from skdiffclust._devices import outside_torch_modes
 from skdiffclust._encoder import ACTIVATIONS
-from skdiffclust._history import Training, drop_stale, keep_state_on_error
+from skdiffclust._history import (
+    EpochLoop,
+    Training,
+    drop_stale,
+    keep_state_on_error,
+)
+from skdiffclust._validation import validate_rows
 from skdiffclust.cuts._fitting import (
     CutTraining,
-    check_init,
     continue_training,
+    first_labels,
     make_checkpoint,
     make_settings,
+    refuse_other_stream,
     torch_streams,
 )
-from skdiffclust.cuts._graph import check_rows, is_precomputed, read_samples
+from skdiffclust.cuts._graph import (
+    GraphSettings,
+    check_rows,
+    is_precomputed,
+    read_samples,
+)
 from skdiffclust.cuts._graph_cut import (
     GRAPH_CONSTRAINTS,
     modularity_score,
@@ -45,13 +58,15 @@ from skdiffclust.cuts._ratio_cut import cuts_of
 
 # Consecutive epochs without progress that end the training.
 _PATIENCE = 10
-# Starts with n_init="auto" that are not searches.
+# Trainings from random weights with n_init="auto".
 _STARTS = 10
+# Epochs on each batch of a stream after the first. The first epoch takes no step.
+_STREAM_EPOCHS = 11
 
 
 def _has_rows(estimator):
     """Whether there are samples to predict from."""
-    if is_precomputed(estimator):
+    if is_precomputed(estimator.affinity):
         raise AttributeError(
             "PRCut with affinity='precomputed' trains the logits of the nodes of one "
             "graph, and has nothing to predict from. Pass the features as X and the "
@@ -119,12 +134,20 @@ class PRCut(
         exact :math:`z \Phi(z)`.
     weight_decay : float, default=0.1
         Decoupled weight decay of an encoder.
-    init : {"graph_cut", "random", "spectral"} or array-like, default="graph_cut"
-        Labels that the model is fitted to first. "graph_cut": those of
-        :class:`~skdiffclust.GraphCutClustering` with the same graph, cut and
-        `random_state`; "spectral": those of spectral clustering; an array of shape
-        (n_samples,): the given ones; "random": none, training starts from random
-        weights, as in the paper.
+    init : None, "random", array-like of shape (n_samples,) or clusterer, default=None
+        What the training starts from:
+
+        - None: the labels of :class:`~skdiffclust.GraphCutClustering` with the same
+          graph, cut and `random_state`, of the lowest cut if the graph is one of
+          nearest neighbours (``min_cluster_size=1``);
+        - "random": random weights, as in the paper;
+        - labels;
+        - a clusterer, such as ``SpectralClustering(affinity="precomputed")``: the
+          labels of a clone with this `n_clusters` and, if its own is None, this
+          `random_state`. It is fitted to the graph if it has
+          ``affinity="precomputed"``, else to X.
+
+        The model is fitted to labels before it is trained.
     balance_weight : float or "auto", default="auto"
         Weight :math:`\gamma` of the KL divergence of the mean assignments to the
         proportions of the first labels (uniform without any). "auto" is 10 without
@@ -132,23 +155,22 @@ class PRCut(
     averaging_rate : float or "decreasing", default=0.8
         Weight of a new batch in the running proportions of ``objective="bound"`` and
         of `partial_fit`; "decreasing" is .8 divided by the number of batches.
-    optimizer : {"adam", "rmsprop"}, default="adam"
-        Optimiser of the weights.
     max_iter : int, default=200
         Epochs of lowering the objective. The first labels are fitted before that, for
         half as many, or 2000 batches where these are more.
     batch_size : int, default=256
         Samples of a batch, clipped to n_samples. A precomputed graph is one batch.
     learning_rate : float, default=0.01
-        Step of the optimiser, which falls linearly to a tenth. Twice that for "linear",
+        Step of Adam, which falls linearly to a tenth. Twice that for "linear",
         thirty times for a precomputed graph.
     tol : float, default=1e-5
         Training stops if the relative decrease of the loss over ten epochs is smaller,
         unless a linear encoder cannot represent the first labels.
     n_init : int or "auto", default="auto"
-        Number of searches of "graph_cut", of runs of k-means of "spectral", or, with
-        "random", of trainings, of which that with the lowest cut is kept. "auto" is 10,
-        and for "graph_cut" as in :class:`~skdiffclust.GraphCutClustering`.
+        Number of searches with ``init=None``, "auto" as in
+        :class:`~skdiffclust.GraphCutClustering`; with ``init="random"`` of trainings,
+        of which that with the lowest cut is kept, "auto" is 10. Labels and clusterers
+        do not use it.
     device : str or torch.device, default="auto"
         Where an encoder is trained; "auto" is CUDA if there is one, else the CPU. A
         precomputed graph does not use it.
@@ -216,11 +238,11 @@ class PRCut(
     turns, so that they give the same results as alone.
 
     **Settings of the paper.** ``objective="bound"``, ``init="random"``, ``n_init=1``,
-    ``balance_weight=100``, ``optimizer="rmsprop"``, ``learning_rate=1e-4``,
-    ``affinity="nearest_neighbors"``, ``n_neighbors=150`` and ``cut="ratio"``. The paper
-    keeps the learning rate constant, and the weights of its first and last layer are
-    normalised, which a module as `encoder` can do. Its text has
-    ``averaging_rate="decreasing"``, its published code .8.
+    ``balance_weight=100``, ``learning_rate=1e-4``, ``affinity="nearest_neighbors"``,
+    ``n_neighbors=150`` and ``cut="ratio"``. The paper takes RMSProp, not Adam, keeps
+    the learning rate constant, and normalises the weights of its first and last layer,
+    which a module as `encoder` can do. Its text has ``averaging_rate="decreasing"``,
+    its published code .8.
 
     References
     ----------
@@ -247,7 +269,12 @@ class PRCut(
         ],
         "activation": [StrOptions(ACTIVATIONS.keys())],
         "weight_decay": [Interval(Real, 0, 1, closed="left")],
-        "init": [StrOptions({"graph_cut", "random", "spectral"}), "array-like"],
+        "init": [
+            None,
+            StrOptions({"random"}),
+            "array-like",
+            HasMethods("fit_predict"),
+        ],
         "balance_weight": [
             Interval(Real, 0, None, closed="left"),
             StrOptions({"auto"}),
@@ -256,7 +283,6 @@ class PRCut(
             Interval(Real, 0, 1, closed="right"),
             StrOptions({"decreasing"}),
         ],
-        "optimizer": [StrOptions({"adam", "rmsprop"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
@@ -278,10 +304,9 @@ class PRCut(
         hidden_layer_sizes: int | np.integer | ArrayLike = (128,),
         activation: Literal["gelu", "relu", "tanh"] = "gelu",
         weight_decay: float = 0.1,
-        init: Literal["graph_cut", "random", "spectral"] | ArrayLike = "graph_cut",
+        init: Literal["random"] | ArrayLike | ClusterMixin | None = None,
         balance_weight: float | Literal["auto"] = "auto",
         averaging_rate: float | Literal["decreasing"] = 0.8,
-        optimizer: Literal["adam", "rmsprop"] = "adam",
         max_iter: int | np.integer = 200,
         batch_size: int | np.integer = 256,
         learning_rate: float = 0.01,
@@ -304,7 +329,6 @@ class PRCut(
         self.init = init
         self.balance_weight = balance_weight
         self.averaging_rate = averaging_rate
-        self.optimizer = optimizer
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -353,7 +377,7 @@ class PRCut(
         partial_labels : array-like of shape (n_samples,), default=None
             Integers, or strings in an object array; -1 where unknown. Samples of one
             label share a cluster, samples of two labels do not. Labels and links need
-            ``init="graph_cut"``, which satisfies them.
+            ``init=None``, whose search satisfies them.
         must_link : array-like or sparse matrix, default=None
             Samples that share a cluster: index pairs (n_links, 2), group ids
             (n_samples,) with -1 for none, or a sparse incidence matrix (n_samples,
@@ -398,57 +422,60 @@ class PRCut(
 
         check_checkpoint("PRCut.fit", checkpoint, resume)
         rng = check_random_state(self.random_state)
-        searching = SearchSettings(
-            owner="PRCut",
-            normalized=self.cut == "normalized",
-            n_init=self.n_init,
-            is_start=True,
+        X = validate_rows(self, X, accept_sparse="csr")
+        search = SearchSettings(
+            self._graph_settings, self.n_clusters, n_init=self.n_init
         )
         links = partial_labels, must_link, cannot_link
         samples, groups, n_clusters, number = read_problem(
-            self, searching, X, graph, sample_weight, links, rng
+            search, X, graph, sample_weight, links, rng
         )
-        self.n_clusters_curve_ = self.n_clusters_candidates_ = None
-        labels = self._first_labels(samples, groups, n_clusters, searching, rng)
-        is_searched = isinstance(self.init, str) and self.init == "graph_cut"
-        if groups.constraints is not None and not is_searched:
+        if groups.constraints is not None and self.init is not None:
             raise ValueError(
                 "The 'partial_labels', 'must_link' and 'cannot_link' parameters of "
-                "PRCut.fit need init='graph_cut', which satisfies them. Got "
+                "PRCut.fit need init=None, whose search satisfies them. Got "
                 f"{self.init!r} instead."
             )
-        settings = make_settings(self, is_labelled=labels is not None)
-        n_init = self._n_starts() if labels is None else 1
+        labels = first_labels(self.init, samples, groups, n_clusters, search, rng)
+        params = self.get_params(deep=False)
+        settings = make_settings(params, "PRCut", is_labelled=labels is not None)
+        n_init = 1
+        if labels is None:
+            n_init = _STARTS if self.n_init == "auto" else self.n_init
         if checkpoint is not None and n_init > 1:
             raise ValueError(
                 "The 'checkpoint' parameter of PRCut.fit must be None with "
                 "init='random' and several restarts. Set n_init=1, or leave it out."
             )
-        training = Training(
-            self,
-            samples.graph if samples.rows is None else samples.rows,
-            y,
-            max_iter=self.max_iter,
-            learning_rate=self.learning_rate,
-            n_init=n_init,
-            tol=self.tol,
-            n_iter_no_change=_PATIENCE,
-        )
-        runs = []
+        begin = partial(CutTraining, samples, groups, n_clusters, labels, settings, rng)
         with torch_streams(settings.encoder, settings.device, rng):
+            run = begin()
+            # A linear encoder that does not reach the labels is trained to the end: the
+            # cut rises before it falls.
+            is_patient = not run.fit_labels() and settings.encoder == "linear"
+            training = Training(
+                self,
+                samples.graph if samples.rows is None else samples.rows,
+                y,
+                max_iter=self.max_iter,
+                learning_rate=self.learning_rate,
+                n_init=n_init,
+                tol=self.tol,
+                n_iter_no_change=None if is_patient else _PATIENCE,
+            )
+            saved = None
+            if checkpoint is not None:
+                saved = make_checkpoint(params, run, checkpoint, resume=resume)
             for loop in training:
-                run = CutTraining(samples, groups, n_clusters, labels, settings, rng)
-                runs.append(run)
-                left = (
-                    None
-                    if checkpoint is None
-                    else make_checkpoint(self, run, checkpoint, resume=resume)
-                )
-                run.run(loop, left)
+                if len(training.loops) > 1:
+                    run = begin()
+                run.run(loop, saved)
         best = training.best
-        run = runs[training.loops.index(best)]
         drop_stale(self, ("coefs_", "intercepts_", "encoder_"))
         vars(self).update(run.attributes(best.best_state))
+        self.n_clusters_curve_ = self.n_clusters_candidates_ = None
+        if number is not None:
+            vars(self).update(number.attributes(self.labels_, "PRCut"))
         self.init_labels_ = labels
         self.init_ratio_cut_, self.init_normalized_cut_ = (
             (np.nan, np.nan) if labels is None else cuts_of(samples.graph, labels)
@@ -456,8 +483,6 @@ class PRCut(
         self.history_ = best.history
         self.n_iter_ = best.n_iter
         self.device_ = settings.device
-        if number is not None:
-            number.publish(self, self.labels_)
         warn_of_labels(
             "PRCut",
             groups,
@@ -468,30 +493,6 @@ class PRCut(
         )
         training.finish()
         return self
-
-    def _first_labels(self, samples, groups, n_clusters, searching, random_state):
-        """Return the labels (n,) that `init` says, by decreasing size, or None."""
-        from skdiffclust.cuts._partition import find_partition
-        from skdiffclust.cuts._starts import spectral_labels
-
-        if not isinstance(self.init, str):
-            return check_init(self.init, samples.graph.shape[0], n_clusters)
-        if self.init == "random":
-            return None
-        if self.init == "spectral":
-            n_used = min(n_clusters, groups.n_groups)
-            labels = spectral_labels(
-                samples.graph, n_used, self._n_starts(), random_state
-            )
-        else:
-            labels = find_partition(
-                samples, groups, n_clusters, searching, random_state
-            ).labels
-        return relabel_by_size(labels, groups.sizes)[0]
-
-    def _n_starts(self):
-        """Return the number of starts that are not searches."""
-        return _STARTS if self.n_init == "auto" else self.n_init
 
     @available_if(_has_rows)
     @keep_state_on_error
@@ -534,12 +535,35 @@ class PRCut(
             return self.fit(X, y, graph=graph)
         from skdiffclust.cuts._partition import group_samples
 
-        samples = read_samples(self, X, graph, reset=False)
+        refuse_other_stream(self.n_clusters, self.encoder, self._predictor)
+        X = validate_rows(self, X, reset=False, accept_sparse="csr")
+        samples = read_samples(self._graph_settings, X, graph)
         groups = group_samples(samples, None, None, normalized=self.cut == "normalized")
+        params = self.get_params(deep=False) | {
+            "max_iter": _STREAM_EPOCHS,
+            "device": self.device_,
+        }
+        settings = make_settings(params, "PRCut", is_labelled=False)
+        loop = EpochLoop(
+            "PRCut",
+            max_iter=settings.max_iter,
+            learning_rate=self.learning_rate,
+            history=self.history_,
+        )
         rng = check_random_state(self.random_state)
         with torch_streams(self.encoder, self.device_, rng):
-            attributes = continue_training(self, samples, groups, rng)
+            attributes = continue_training(
+                samples,
+                groups,
+                self._predictor,
+                self._proportions,
+                settings,
+                loop,
+                rng,
+            )
         vars(self).update(attributes)
+        self.history_ = loop.history
+        self.n_iter_ += loop.n_iter
         return self
 
     @available_if(_has_rows)
@@ -615,7 +639,22 @@ class PRCut(
         score : float
             Between -1/2 and 1; 0 for a single cluster, or without edges.
         """
-        return modularity_score(self, X)
+        check_is_fitted(self)
+        return modularity_score(
+            self._graph_settings, self._predictor, check_rows(self, X)
+        )
+
+    @property
+    def _graph_settings(self):
+        """The `GraphSettings` of the parameters."""
+        return GraphSettings(
+            type(self).__name__,
+            self.affinity,
+            self.n_neighbors,
+            self.metric,
+            self.temperature,
+            self.cut,
+        )
 
     @property
     def _n_features_out(self):
@@ -624,8 +663,8 @@ class PRCut(
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = is_precomputed(self)
+        tags.input_tags.pairwise = is_precomputed(self.affinity)
         tags.input_tags.sparse = True
-        tags.input_tags.positive_only = is_precomputed(self)
+        tags.input_tags.positive_only = is_precomputed(self.affinity)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

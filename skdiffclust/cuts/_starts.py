@@ -203,7 +203,7 @@ def search_labels(
         Of the nodes; they decide where small parts are placed.
     place : bool
         Whether small parts are put into clusters; otherwise they are labelled -1.
-    init : {"random", "spectral"}
+    init : {"multilevel", "spectral"}
     n_init : int
     random_state : RandomState instance
     """
@@ -311,8 +311,8 @@ def spectral_labels(graph, n_clusters, n_init, random_state):
                 return labels.astype(np.int64)
         except ArpackError as error:
             warn(
-                f"The eigensolver of init='spectral' failed ({error}); init='random' "
-                "is used instead.",
+                f"The eigensolver of init='spectral' failed ({error}); "
+                "init='multilevel' is used instead.",
                 ConvergenceWarning,
             )
     return search(as_level(graph), n_clusters, n_init, random_state)

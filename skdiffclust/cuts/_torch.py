@@ -26,7 +26,6 @@ from skdiffclust._torch import (
     trained_tensor,
 )
 from skdiffclust._validation import refuse_container
-from skdiffclust.cuts._training import DECAYS
 
 _FLOOR = 1e-3
 _BLOCK_ROWS = 1024
@@ -330,12 +329,11 @@ class ModuleModel:
     module : nn.Module
         Maps (b, d) to logits (b, k); trained in place.
     n_clusters : int
-    optimizer : {"adam", "rmsprop"}
     weight_decay : float
     device : torch.device or str
     """
 
-    def __init__(self, module, n_clusters, optimizer, weight_decay, device):
+    def __init__(self, module, n_clusters, weight_decay, device):
         self.module = module
         self.n_clusters = n_clusters
         self.device = device
@@ -346,10 +344,7 @@ class ModuleModel:
                 f"{type(module).__name__} without any instead."
             )
         self.dtype = parameters[0].dtype
-        # Decoupled decay and RMSProp with bias correction, as in `EncoderModel`.
-        self.optimizer = torch.optim.AdamW(
-            parameters, betas=DECAYS[optimizer], weight_decay=weight_decay
-        )
+        self.optimizer = torch.optim.AdamW(parameters, weight_decay=weight_decay)
         self.parts = Parts("batch_size")
         self.trained = ModuleState(module, self.optimizer, self.parts)
 

@@ -15,9 +15,6 @@ from skdiffclust.cuts._ratio_cut import expected_cut_with_gradient
 _FLOOR = 1e-3
 # The learning rate falls to this share of itself over the epochs.
 _LAST_RATE = 0.1
-# Decays of the running means of gradients and of their squares; RMSProp is Adam without
-# the first.
-DECAYS = {"adam": (0.9, 0.999), "rmsprop": (0.0, 0.99)}
 # Of free logits that start from labels.
 _FREE_MARGIN = 4.0
 # First rate of averaging_rate="decreasing", which is divided by the number of batches
@@ -51,7 +48,6 @@ class Settings:
     hidden_widths: list
     activation: str
     weight_decay: float
-    optimizer: str
     device: str
     objective: str
     balance_weight: float
@@ -64,12 +60,10 @@ class Settings:
 class EncoderModel:
     """A copy of an encoder, with its optimiser."""
 
-    def __init__(self, encoder, optimizer, weight_decay):
+    def __init__(self, encoder, weight_decay):
         self.encoder = encoder.copy()
         arrays = self.encoder.arrays
-        self.optimiser = Adam(
-            arrays, 0.0, weight_decay=weight_decay, decays=DECAYS[optimizer]
-        )
+        self.optimiser = Adam(arrays, 0.0, weight_decay=weight_decay)
         self.trained = ArraysState(self.encoder.names, arrays, self.optimiser)
 
     @property
@@ -99,11 +93,11 @@ class FreeLogits:
 
     weights = ()
 
-    def __init__(self, n, n_clusters, labels, optimizer, random_state):
+    def __init__(self, n, n_clusters, labels, random_state):
         self.values = random_state.normal(scale=0.01, size=(n, n_clusters))
         if labels is not None:
             self.values[np.arange(n), labels] += _FREE_MARGIN
-        self.optimiser = Adam([self.values], 0.0, decays=DECAYS[optimizer])
+        self.optimiser = Adam([self.values], 0.0)
         self.trained = ArraysState(["logits"], [self.values], self.optimiser)
 
     def logits(self, X):

@@ -164,7 +164,7 @@ def test_neighbours_are_ranked_unless_others_are_asked_for(blobs):
         np.testing.assert_array_equal(found.predict(X), found.labels_)
 
 
-@pytest.mark.parametrize("init", ["random", "spectral"])
+@pytest.mark.parametrize("init", ["multilevel", "spectral"])
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_sparse_samples_have_the_labels_of_dense_ones(init, metric, global_random_seed):
     rng = np.random.RandomState(global_random_seed)
@@ -386,7 +386,7 @@ def test_isolated_vertices_are_warned_of(blobs):
     assert np.isfinite(model.ratio_cut_) and np.isfinite(model.normalized_cut_)
 
 
-@pytest.mark.parametrize("init", ["random", "spectral"])
+@pytest.mark.parametrize("init", ["multilevel", "spectral"])
 @pytest.mark.parametrize("cut", ["ratio", "normalized"])
 def test_a_giant_part_is_cut_and_small_ones_are_put_to_the_largest(giant, init, cut):
     model = GraphCutClustering(3, cut=cut, init=init, affinity="precomputed")
@@ -415,7 +415,7 @@ def test_small_parts_are_noise_on_request(giant):
     assert 0.0 < model.score(rows) < 1.0
 
 
-@pytest.mark.parametrize("init", ["random", "spectral"])
+@pytest.mark.parametrize("init", ["multilevel", "spectral"])
 @pytest.mark.parametrize("imbalance", [0.0, 0.1, 0.5])
 def test_sizes_stay_within_their_bounds(init, imbalance, global_random_seed):
     sizes = [70, 25, 15, 10]
@@ -575,8 +575,8 @@ def test_clusters_far_below_the_mean_size_are_warned_of():
     graph = graph + graph.T
     common = {"affinity": "precomputed", "min_cluster_size": 1, "random_state": 0}
     with pytest.warns(ConvergenceWarning, match="very small.*'normalized'"):
-        GraphCutClustering(2, cut="ratio", init="random", **common).fit(graph)
-    sizes = GraphCutClustering(2, init="random", **common).fit(graph).cluster_sizes_
+        GraphCutClustering(2, cut="ratio", init="multilevel", **common).fit(graph)
+    sizes = GraphCutClustering(2, init="multilevel", **common).fit(graph).cluster_sizes_
     assert sizes.min() > 100
 
 
@@ -785,8 +785,5 @@ def test_empty_clusters_of_spectral_clustering_are_searched(monkeypatch):
         lambda graph, **_: np.zeros(60, dtype=np.int32),
     )
     options = {"affinity": "rbf", "temperature": 9.0, "random_state": 0}
-    for model in (
-        GraphCutClustering(3, init="spectral", **options),
-        PRCut(3, init="spectral", max_iter=2, **options),
-    ):
+    for model in (GraphCutClustering(3, init="spectral", **options),):
         assert model.fit(X).n_clusters_ == 3

@@ -80,7 +80,7 @@ def test_small_graphs_have_the_lowest_cut_that_the_links_allow(global_random_see
     assert np.mean(np.array(gaps) < 1e-9) > 0.8
 
 
-@pytest.mark.parametrize("init", ["random", "spectral"])
+@pytest.mark.parametrize("init", ["multilevel", "spectral"])
 def test_links_are_satisfied_and_tell_of_the_other_samples(init, global_random_seed):
     X, y = load_digits(n_class=6, return_X_y=True)
     rng = np.random.RandomState(global_random_seed)
@@ -216,6 +216,6 @@ def test_what_cannot_be_parted_is_warned_of():
 
 def test_constraints_need_the_labels_of_a_search(global_random_seed):
     X, y = make_blobs(60, centers=3, random_state=global_random_seed)
-    for init in ("random", "spectral", y):
-        with pytest.raises(ValueError, match="need init='graph_cut'"):
+    for init in ("random", y, GraphCutClustering()):
+        with pytest.raises(ValueError, match="need init=None"):
             PRCut(3, init=init).fit(X, partial_labels=y)

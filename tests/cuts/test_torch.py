@@ -355,7 +355,7 @@ def test_a_batch_that_does_not_fit_is_halved_without_changing_the_step(
             module.weight.copy_(torch.tensor(encoder.weights[0].T))
             module.bias.copy_(torch.tensor(encoder.biases[0]))
         module.limit = limit
-        model = ModuleModel(module, 3, "adam", 0.0, "cpu")
+        model = ModuleModel(module, 3, 0.0, "cpu")
         model.step(X, lambda logits: logits - 1.0, 0.1)
         results.append(model.trained.state())
     for name, array in results[0].items():

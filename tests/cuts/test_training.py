@@ -27,7 +27,6 @@ def settings(**changes):
         "hidden_widths": [8],
         "activation": "gelu",
         "weight_decay": 0.0,
-        "optimizer": "adam",
         "device": "cpu",
         "objective": "bound",
         "balance_weight": 0.0,
@@ -272,16 +271,14 @@ def test_fitting_labels_reaches_them(moving, global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     X = rng.normal(size=(60, 2))
     labels = (X[:, 0] > 0).astype(int)
-    model = EncoderModel(
-        Encoder.with_random_weights([2, 2], rng, np.float64), "adam", 0.0
-    )
+    model = EncoderModel(Encoder.with_random_weights([2, 2], rng, np.float64), 0.0)
     chosen = settings(learning_rate=0.1)
     fit_labels(model, X, X, labels, chosen, rng, moving=moving)
     assert np.mean(model.logits(X).argmax(axis=1) == labels) > 0.95
 
 
 def test_a_row_on_both_sides_of_a_block_has_the_sum_of_both_gradients():
-    logits = FreeLogits(4, 2, None, "adam", np.random.RandomState(0))
+    logits = FreeLogits(4, 2, None, np.random.RandomState(0))
     steps, numbers = [], np.array([[2], [0], [1], [2]])
     logits.optimiser.step = lambda arrays, gradients: steps.extend(gradients)
     parts = np.arange(8.0).reshape(4, 2)

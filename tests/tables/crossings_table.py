@@ -188,7 +188,7 @@ CROSSED = {
             "min_cluster_size": ("auto", 5),
             "max_imbalance": (None, 0.5),
             "small_components": ("place", "noise"),
-            "init": ("random", "spectral"),
+            "init": ("multilevel", "spectral"),
         },
         DENSE_GRAPHS,
         repeats=False,
@@ -202,12 +202,12 @@ CROSSED = {
             "cut": ("normalized", "ratio"),
             "objective": ("exact", "bound"),
             "encoder": ("mlp", "linear"),
-            "init": ("graph_cut", "random"),
+            "init": (None, "random"),
             "batch_size": (256, 16),
         },
         DENSE_GRAPHS
-        + between("init", ("random",), "links", LINKS, "need init='graph_cut'")
-        + between("init", ("random",), "labels", KNOWN, "need init='graph_cut'"),
+        + between("init", ("random",), "links", LINKS, "need init=None")
+        + between("init", ("random",), "labels", KNOWN, "need init=None"),
         repeats=False,
     ),
     "GEMINI": Crossed(
