@@ -94,6 +94,7 @@ def describe(graph, y, labels):
         "rc": ratio_cut(graph, labels).value,
         "accuracy": clustering_accuracy(y, labels),
         "ari": adjusted_rand_score(y, labels),
+        "clusters": len(np.unique(labels)),
     }
 
 
@@ -134,7 +135,7 @@ LOOPS = {
     "constant averaging, 1e-3, weight 10": CONSTANT
     | {"learning_rate": 1e-3, "balance_weight": 10},
 }
-N_STEPS = 6000
+N_STEPS = 2000
 
 
 def on_few_neighbors(name, row, seed):

@@ -39,7 +39,7 @@ from sklearn.neighbors import kneighbors_graph
 from skdiffclust import GraphCutClustering, PRCut
 from skdiffclust.cuts import _choice, _starts
 from skdiffclust.cuts._graph import GraphSettings, read_samples
-from skdiffclust.cuts._partition import SearchSettings, group_samples, size_bounds
+from skdiffclust.cuts._partition import SearchSettings, pose, size_bounds
 
 
 def target(rng):
@@ -332,17 +332,25 @@ def curve_of(X, is_network):
     affinity = "precomputed" if is_network else "ranked_neighbors"
     graph = GraphSettings("", affinity, "auto", "euclidean", 1.0, "normalized")
     samples = read_samples(graph, X)
-    groups = group_samples(samples, None, None, normalized=True)
+    joins_neighbors = samples.joins_neighbors
+    problem = pose(
+        samples.graph,
+        samples.groups,
+        None,
+        None,
+        normalized=True,
+        joins_neighbors=joins_neighbors,
+    )
     nodes = _starts.make_nodes(
         samples.graph,
-        groups.groups,
+        problem.groups,
         _choice.FIRST,
         divisors=samples.graph.sum(axis=1),
-        sizes=groups.sizes,
-        apart=groups.apart,
-        joins_neighbors=samples.joins_neighbors,
+        sizes=problem.sizes,
+        apart=problem.apart,
+        joins_neighbors=joins_neighbors,
     )
-    rows = np.unique(groups.groups, return_index=True)[1][~nodes.small]
+    rows = np.unique(problem.groups, return_index=True)[1][~nodes.small]
     random_state = np.random.RandomState(0)
     bounds_of = partial(size_bounds, SearchSettings(graph, "auto"))
     curve = _choice.cut_curve(

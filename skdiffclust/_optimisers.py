@@ -129,3 +129,45 @@ class Momentum:
             velocity -= self.learning_rate * gradient
             previous[...] = array
             array += velocity
+
+
+class ArraysState:
+    """Named arrays, and the Adam that trains them, for a checkpoint.
+
+    Parameters
+    ----------
+    names : list of str
+    arrays : list of ndarray
+        Written in place by `load`.
+    optimiser : Adam
+        Of these arrays.
+    """
+
+    def __init__(self, names, arrays, optimiser):
+        self._named = dict(zip(names, arrays, strict=True))
+        self._optimiser = optimiser
+
+    def state(self):
+        """Return copies of the arrays by name, as the ``best_state`` of a loop."""
+        return {name: array.copy() for name, array in self._named.items()}
+
+    def restore(self, state):
+        """Write back what `state` returned."""
+        for name, array in self._named.items():
+            array[...] = state[name]
+
+    def arrays(self):
+        """Return all arrays that a step changes, by name."""
+        return self._changing() | {"adam.n_steps": self._optimiser.n_steps}
+
+    def load(self, arrays):
+        """Write back what `arrays` returned."""
+        for name, array in self._changing().items():
+            array[...] = arrays[name]
+        self._optimiser.n_steps = arrays["adam.n_steps"].item()
+
+    def _changing(self):
+        """Return the arrays and the running means of Adam, by name."""
+        named = {f"arrays.{name}": array for name, array in self._named.items()}
+        moments = enumerate(self._optimiser.state)
+        return named | {f"adam.{i}": array for i, array in moments}

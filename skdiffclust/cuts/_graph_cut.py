@@ -23,6 +23,7 @@ from skdiffclust.cuts._graph import (
     check_links,
     check_rows,
     is_precomputed,
+    read_samples,
 )
 from skdiffclust.cuts._predictors import GraphPredictor
 from skdiffclust.cuts._ratio_cut import cuts_of, modularity
@@ -333,7 +334,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
 
         rng = check_random_state(self.random_state)
         settings = SearchSettings(
-            self._graph_settings,
+            GraphSettings.of(self.get_params(deep=False), type(self).__name__),
             self.n_clusters,
             min_cluster_size=self.min_cluster_size,
             max_imbalance=self.max_imbalance,
@@ -342,21 +343,27 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
             n_init=self.n_init,
         )
         X = validate_rows(self, X, accept_sparse="csr")
-        links = partial_labels, must_link, cannot_link
-        samples, groups, n_clusters, number = read_problem(
-            settings, X, graph, sample_weight, links, rng
+        samples = read_samples(settings.graph, X, graph)
+        problem, n_clusters, number = read_problem(
+            settings,
+            samples.graph,
+            samples.groups,
+            sample_weight,
+            (partial_labels, must_link, cannot_link),
+            rng,
+            joins_neighbors=samples.joins_neighbors,
         )
         self.n_clusters_curve_ = self.n_clusters_candidates_ = None
         if graph is not None:
             samples.affinity.relate(samples.graph)
-        found = find_partition(samples, groups, n_clusters, settings, rng)
+        found = find_partition(problem, n_clusters, settings, samples.nearest, rng)
         if number is not None:
             vars(self).update(number.attributes(found.labels, settings.owner))
         self.objective_ = "modularity" if found.is_modular else f"{self.cut} cut"
         labels = found.labels
         clustered = labels >= 0
         labels[clustered], _ = relabel_by_size(
-            labels[clustered], groups.sizes[clustered]
+            labels[clustered], problem.sizes[clustered]
         )
         self.labels_ = labels
         self.cluster_sizes_ = np.bincount(labels[clustered])
@@ -364,17 +371,20 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         self.affinity_matrix_ = samples.graph
         self.ratio_cut_, self.normalized_cut_ = cuts_of(samples.graph, labels)
         self._predictor = GraphPredictor(
-            samples, labels, divisors=groups.divisors, normalized=settings.normalized
+            samples,
+            labels,
+            divisors=problem.divisors,
+            normalized=settings.graph.normalized,
         )
         warn_of_labels(
             "GraphCutClustering",
-            groups,
+            problem,
             n_clusters,
             labels,
             "Set max_imbalance or a larger min_cluster_size, cut='normalized', more "
             "neighbours, or fewer clusters.",
         )
-        warn_if_unbounded(labels, groups.sizes, self.n_clusters_, found.bounds)
+        warn_if_unbounded(labels, problem.sizes, self.n_clusters_, found.bounds)
         return self
 
     def predict(self, X) -> np.ndarray:
@@ -427,21 +437,8 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
             Between -1/2 and 1; 0 for a single cluster, or without edges.
         """
         check_is_fitted(self)
-        return modularity_score(
-            self._graph_settings, self._predictor, check_rows(self, X)
-        )
-
-    @property
-    def _graph_settings(self):
-        """The `GraphSettings` of the parameters."""
-        return GraphSettings(
-            type(self).__name__,
-            self.affinity,
-            self.n_neighbors,
-            self.metric,
-            self.temperature,
-            self.cut,
-        )
+        settings = GraphSettings.of(self.get_params(deep=False), type(self).__name__)
+        return modularity_score(settings, self._predictor, check_rows(self, X))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

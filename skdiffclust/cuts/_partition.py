@@ -5,6 +5,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
@@ -20,12 +21,13 @@ from skdiffclust._history import warn_of_small_clusters
 from skdiffclust._validation import sample_weights
 from skdiffclust._warnings import warn
 from skdiffclust.cuts._choice import FIRST, choose_n_clusters, cut_curve
-from skdiffclust.cuts._graph import GraphSettings, read_samples, warn_of_parts
+from skdiffclust.cuts._graph import GraphSettings, warn_of_parts
 from skdiffclust.cuts._links import link_groups
 from skdiffclust.cuts._local_search import UNBOUNDED
 from skdiffclust.cuts._multilevel import search
 from skdiffclust.cuts._starts import (
     combine_parts,
+    find_homes,
     is_better,
     least_size,
     make_nodes,
@@ -72,11 +74,6 @@ class SearchSettings:
     def owner(self):
         """The class that messages name."""
         return self.graph.owner
-
-    @property
-    def normalized(self):
-        """Whether the cut is the normalised one."""
-        return self.graph.cut == "normalized"
 
 
 @dataclass(frozen=True)
@@ -125,11 +122,14 @@ class NumberOfClusters:
 
 
 @dataclass(frozen=True)
-class Groups:
-    """Samples that stay together, and what divides a cut.
+class Problem:
+    """A graph to partition: nodes that stay together, and what divides a cut.
 
     Attributes
     ----------
+    graph : csr_array of shape (n, n)
+    joins_neighbors : bool
+        Whether it was made of samples, by their nearest neighbours.
     groups : ndarray of shape (n,), int64
         Equal samples, and samples that must be together.
     apart : ndarray of shape (p, 2), int64
@@ -143,6 +143,8 @@ class Groups:
     constraints : Constraints or None
     """
 
+    graph: sp.csr_array
+    joins_neighbors: bool
     groups: np.ndarray
     apart: np.ndarray
     held: np.ndarray
@@ -156,10 +158,12 @@ class Groups:
         return int(self.groups.max()) + 1
 
 
-def group_samples(samples, constraints, sample_weight, *, normalized):
-    """Return the `Groups` of samples with checked weights (n,) or None."""
-    n = samples.graph.shape[0]
-    groups = samples.groups
+def pose(graph, groups, constraints, sample_weight, *, normalized, joins_neighbors):
+    """Return the `Problem` of a graph (n, n) with groups (n,) of equal samples.
+
+    The weights (n,) of samples are checked, or None.
+    """
+    n = graph.shape[0]
     apart = np.empty((0, 2), dtype=np.int64)
     held = np.zeros(n, dtype=bool)
     if constraints is not None:
@@ -168,23 +172,25 @@ def group_samples(samples, constraints, sample_weight, *, normalized):
     sizes = np.ones(n) if sample_weight is None else sample_weight
     divisors = None
     if normalized:
-        divisors = samples.graph.sum(axis=1)
+        divisors = graph.sum(axis=1)
     elif sample_weight is not None:
         # A cluster of samples without weight would have an infinite ratio-cut.
         divisors = np.where(sizes > 0, sizes, _LEAST_DIVISOR * sizes.mean())
-    return Groups(groups, apart, held, sizes, divisors, constraints)
+    return Problem(
+        graph, joins_neighbors, groups, apart, held, sizes, divisors, constraints
+    )
 
 
-def read_problem(settings, X, graph, sample_weight, constraints, random_state):
-    """Return what a fit is to partition; refuse what is impossible.
+def read_problem(
+    settings, graph, equal, sample_weight, links, random_state, *, joins_neighbors
+):
+    """Return the `Problem` of a fit, and the number of clusters; refuse the impossible.
 
-    It returns `Samples` and their `Groups`, the number of clusters, and the
-    `NumberOfClusters` of n_clusters="auto", or None. X is checked; `constraints` are
-    (partial_labels, must_link, cannot_link).
+    And the `NumberOfClusters` of n_clusters="auto", or None. The graph (n, n) is that
+    of samples in groups `equal` (n,); links are (partial_labels, must_link,
+    cannot_link).
     """
-    samples = read_samples(settings.graph, X, graph)
-    n_samples = samples.graph.shape[0]
-    constraints = as_constraints(n_samples, *constraints)
+    n_samples = graph.shape[0]
     n_clusters = settings.n_clusters
     if n_clusters != "auto" and n_clusters > n_samples:
         raise ValueError(
@@ -192,43 +198,51 @@ def read_problem(settings, X, graph, sample_weight, constraints, random_state):
             f"number of samples, n_samples={n_samples}. Got {n_clusters} instead. Use "
             "fewer clusters."
         )
-    if n_clusters != "auto":
-        check_feasible(constraints, n_clusters)
+    constraints = None
+    if any(link is not None for link in links):
+        constraints = as_constraints(n_samples, *links)
+        if n_clusters != "auto":
+            check_feasible(constraints, n_clusters)
     if sample_weight is not None:
-        sample_weight = sample_weights(sample_weight, samples.graph)
-    groups = group_samples(
-        samples, constraints, sample_weight, normalized=settings.normalized
+        sample_weight = sample_weights(sample_weight, graph)
+    problem = pose(
+        graph,
+        equal,
+        constraints,
+        sample_weight,
+        normalized=settings.graph.normalized,
+        joins_neighbors=joins_neighbors,
     )
     number = None
     if n_clusters == "auto":
-        number = choose_number(samples, groups, settings, random_state)
+        number = choose_number(problem, settings, random_state)
         n_clusters = number.chosen
-    return samples, groups, n_clusters, number
+    return problem, n_clusters, number
 
 
-def choose_number(samples, groups, settings, random_state):
+def choose_number(problem, settings, random_state):
     """Return the `NumberOfClusters` of n_clusters="auto"."""
-    least, _ = bounds_of_clusters(groups.constraints)
+    least, _ = bounds_of_clusters(problem.constraints)
     # What the last cluster costs that the constraints need is seen from one less.
     first = max(least - 1, 1)
 
     most = max(FIRST, first)
     whole = make_nodes(
-        samples.graph,
-        groups.groups,
+        problem.graph,
+        problem.groups,
         most,
-        divisors=samples.graph.sum(axis=1),
-        sizes=groups.sizes,
-        apart=groups.apart,
-        joins_neighbors=samples.joins_neighbors,
+        divisors=problem.graph.sum(axis=1),
+        sizes=problem.sizes,
+        apart=problem.apart,
+        joins_neighbors=problem.joins_neighbors,
     )
     nodes = whole.large
     bounds_of = partial(size_bounds, settings)
     columns, _ = cut_curve(nodes, first, bounds_of, random_state)
     chosen, bend = choose_n_clusters(columns, len(nodes.sizes))
     chosen = max(chosen, least)
-    check_feasible(groups.constraints, chosen)
-    kept = np.unique(groups.groups, return_index=True)[1][~whole.small]
+    check_feasible(problem.constraints, chosen)
+    kept = np.unique(problem.groups, return_index=True)[1][~whole.small]
     picks = []
     others = []
     for _ in range(_N_SUBSAMPLES):
@@ -266,17 +280,21 @@ class Partition(NamedTuple):
     is_modular: bool
 
 
-def find_partition(samples, groups, n_clusters, settings, random_state):
-    """Return a `Partition` into at most n_clusters."""
-    n_clusters = min(n_clusters, groups.n_groups)
+def find_partition(problem, n_clusters, settings, nearest, random_state):
+    """Return a `Partition` into at most n_clusters.
+
+    `nearest` returns the nearest of some samples to others, and how far it is; it
+    decides where small parts are placed, and is None for a graph without samples.
+    """
+    n_clusters = min(n_clusters, problem.n_groups)
     nodes = make_nodes(
-        samples.graph,
-        groups.groups,
+        problem.graph,
+        problem.groups,
         n_clusters,
-        divisors=groups.sizes if groups.divisors is None else groups.divisors,
-        sizes=groups.sizes,
-        apart=groups.apart,
-        joins_neighbors=samples.joins_neighbors,
+        divisors=problem.sizes if problem.divisors is None else problem.divisors,
+        sizes=problem.sizes,
+        apart=problem.apart,
+        joins_neighbors=problem.joins_neighbors,
     )
     # Noise is in no cluster.
     counted = nodes.sizes if settings.place else nodes.sizes[~nodes.small]
@@ -287,16 +305,15 @@ def find_partition(samples, groups, n_clusters, settings, random_state):
         nodes,
         n_clusters,
         settings.owner,
-        _placed(samples, settings),
+        _placed(settings, has_samples=nearest is not None),
         are_whole=are_whole,
     )
+    homes = None
+    if nearest is not None and settings.place:
+        firsts = np.unique(problem.groups, return_index=True)[1]
+        homes = find_homes(nodes, firsts, nearest)
 
-    points = None
-    if samples.rows is not None:
-        first = np.unique(groups.groups, return_index=True)[1]
-        points = samples.affinity.points[first]
-
-    n_edges = max(samples.graph.nnz // 2, 1)
+    n_edges = max(problem.graph.nnz // 2, 1)
     n_init = settings.n_init
     if n_init == "auto":
         n_init = int(np.clip(_SEARCHED_EDGES // n_edges, _LEAST_STARTS, _STARTS))
@@ -312,7 +329,7 @@ def find_partition(samples, groups, n_clusters, settings, random_state):
                 n_clusters,
                 bounds,
                 modular=modular,
-                points=points,
+                homes=homes,
                 place=settings.place,
                 init=settings.init,
                 n_init=n_init,
@@ -325,7 +342,7 @@ def find_partition(samples, groups, n_clusters, settings, random_state):
 
     labels = search(bounds)
     is_bounded = settings.min_cluster_size != "auto" or bounds != UNBOUNDED
-    compares = settings.normalized and not (is_bounded or are_whole)
+    compares = settings.graph.normalized and not (is_bounded or are_whole)
     is_modular = False
     if compares and n_clusters > 1:
         other = search(bounds, modular=True)
@@ -335,7 +352,7 @@ def find_partition(samples, groups, n_clusters, settings, random_state):
             least = least_size(nodes, n_clusters)
             _warn_of_crumbs(labels, nodes.sizes, n_clusters, least, settings.owner)
         labels = other if is_modular else labels
-    return Partition(labels[groups.groups], bounds, is_modular)
+    return Partition(labels[problem.groups], bounds, is_modular)
 
 
 def _n_joined(labels, pairs):
@@ -406,14 +423,12 @@ def _refuse_bounds(settings, bounds, sizes, n_clusters):
         )
 
 
-def _placed(samples, settings):
+def _placed(settings, *, has_samples):
     """Return the sentence of a warning on small parts and how to change that."""
     if not settings.place:
         return "They are labelled -1. Set small_components='place' to give them labels."
     where = (
-        "the largest cluster"
-        if samples.rows is None
-        else "the cluster of the nearest sample"
+        "the cluster of the nearest sample" if has_samples else "the largest cluster"
     )
     return (
         f"They were put into {where}. Drop them, give them edges, or label them -1 by "
@@ -421,7 +436,7 @@ def _placed(samples, settings):
     )
 
 
-def warn_of_labels(owner, groups, n_clusters, labels, remedy):
+def warn_of_labels(owner, problem, n_clusters, labels, remedy):
     """Warn of clusters of labels (n,), -1 for noise, that were not found or are small.
 
     Also of groups of samples that they join and that must be separated. `remedy` is a
@@ -429,7 +444,7 @@ def warn_of_labels(owner, groups, n_clusters, labels, remedy):
     """
     sizes = np.bincount(labels[labels >= 0], minlength=n_clusters)
     n_found = np.count_nonzero(sizes)
-    n_distinct = groups.n_groups
+    n_distinct = problem.n_groups
     if n_found != n_clusters:
         reason = (
             f"the samples have no more than {n_distinct} distinct values, and equal "
@@ -444,11 +459,11 @@ def warn_of_labels(owner, groups, n_clusters, labels, remedy):
         )
     warn_of_small_clusters(owner, sizes, f"they contribute little to the cut. {remedy}")
     of_groups = np.empty(n_distinct, dtype=np.int64)
-    of_groups[groups.groups] = labels
-    n_joined = _n_joined(of_groups, groups.apart)
+    of_groups[problem.groups] = labels
+    n_joined = _n_joined(of_groups, problem.apart)
     if n_joined:
         warn(
-            f"The labels of {owner} leave {n_joined} of {len(groups.apart)} pairs of "
+            f"The labels of {owner} leave {n_joined} of {len(problem.apart)} pairs of "
             "linked groups together that must be separated: no partition was found "
             "that separates them all. Use more clusters, or drop some of the "
             "cannot-links.",

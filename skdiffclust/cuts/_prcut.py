@@ -35,15 +35,6 @@ from skdiffclust._history import (
     keep_state_on_error,
 )
 from skdiffclust._validation import validate_rows
-from skdiffclust.cuts._fitting import (
-    CutTraining,
-    continue_training,
-    first_labels,
-    make_checkpoint,
-    make_settings,
-    refuse_other_stream,
-    torch_streams,
-)
 from skdiffclust.cuts._graph import (
     GraphSettings,
     check_rows,
@@ -55,6 +46,15 @@ from skdiffclust.cuts._graph_cut import (
     modularity_score,
 )
 from skdiffclust.cuts._ratio_cut import cuts_of
+from skdiffclust.cuts._training import (
+    CutTraining,
+    continue_training,
+    first_labels,
+    make_checkpoint,
+    make_settings,
+    refuse_other_stream,
+    torch_streams,
+)
 
 # Consecutive epochs without progress that end the training.
 _PATIENCE = 10
@@ -420,24 +420,31 @@ class PRCut(
             warn_of_labels,
         )
 
-        check_checkpoint("PRCut.fit", checkpoint, resume)
+        if checkpoint is not None or resume:
+            check_checkpoint("PRCut.fit", checkpoint, resume)
         rng = check_random_state(self.random_state)
         X = validate_rows(self, X, accept_sparse="csr")
+        params = self.get_params(deep=False)
         search = SearchSettings(
-            self._graph_settings, self.n_clusters, n_init=self.n_init
+            GraphSettings.of(params, "PRCut"), self.n_clusters, n_init=self.n_init
         )
-        links = partial_labels, must_link, cannot_link
-        samples, groups, n_clusters, number = read_problem(
-            search, X, graph, sample_weight, links, rng
+        samples = read_samples(search.graph, X, graph)
+        problem, n_clusters, number = read_problem(
+            search,
+            samples.graph,
+            samples.groups,
+            sample_weight,
+            (partial_labels, must_link, cannot_link),
+            rng,
+            joins_neighbors=samples.joins_neighbors,
         )
-        if groups.constraints is not None and self.init is not None:
+        if problem.constraints is not None and self.init is not None:
             raise ValueError(
                 "The 'partial_labels', 'must_link' and 'cannot_link' parameters of "
                 "PRCut.fit need init=None, whose search satisfies them. Got "
                 f"{self.init!r} instead."
             )
-        labels = first_labels(self.init, samples, groups, n_clusters, search, rng)
-        params = self.get_params(deep=False)
+        labels = first_labels(self.init, samples, problem, n_clusters, search, rng)
         settings = make_settings(params, "PRCut", is_labelled=labels is not None)
         n_init = 1
         if labels is None:
@@ -447,7 +454,9 @@ class PRCut(
                 "The 'checkpoint' parameter of PRCut.fit must be None with "
                 "init='random' and several restarts. Set n_init=1, or leave it out."
             )
-        begin = partial(CutTraining, samples, groups, n_clusters, labels, settings, rng)
+        begin = partial(
+            CutTraining, samples.rows, problem, n_clusters, labels, settings, rng
+        )
         with torch_streams(settings.encoder, settings.device, rng):
             run = begin()
             # A linear encoder that does not reach the labels is trained to the end: the
@@ -485,7 +494,7 @@ class PRCut(
         self.device_ = settings.device
         warn_of_labels(
             "PRCut",
-            groups,
+            problem,
             n_clusters,
             self.labels_,
             "Raise balance_weight, set cut='normalized' or a larger n_neighbors, or "
@@ -533,16 +542,21 @@ class PRCut(
         """
         if getattr(self, "_predictor", None) is None:
             return self.fit(X, y, graph=graph)
-        from skdiffclust.cuts._partition import group_samples
+        from skdiffclust.cuts._partition import pose
 
         refuse_other_stream(self.n_clusters, self.encoder, self._predictor)
         X = validate_rows(self, X, reset=False, accept_sparse="csr")
-        samples = read_samples(self._graph_settings, X, graph)
-        groups = group_samples(samples, None, None, normalized=self.cut == "normalized")
-        params = self.get_params(deep=False) | {
-            "max_iter": _STREAM_EPOCHS,
-            "device": self.device_,
-        }
+        params = self.get_params(deep=False)
+        samples = read_samples(GraphSettings.of(params, "PRCut"), X, graph)
+        problem = pose(
+            samples.graph,
+            samples.groups,
+            None,
+            None,
+            normalized=self.cut == "normalized",
+            joins_neighbors=samples.joins_neighbors,
+        )
+        params |= {"max_iter": _STREAM_EPOCHS, "device": self.device_}
         settings = make_settings(params, "PRCut", is_labelled=False)
         loop = EpochLoop(
             "PRCut",
@@ -553,8 +567,8 @@ class PRCut(
         rng = check_random_state(self.random_state)
         with torch_streams(self.encoder, self.device_, rng):
             attributes = continue_training(
-                samples,
-                groups,
+                samples.rows,
+                problem,
                 self._predictor,
                 self._proportions,
                 settings,
@@ -640,21 +654,8 @@ class PRCut(
             Between -1/2 and 1; 0 for a single cluster, or without edges.
         """
         check_is_fitted(self)
-        return modularity_score(
-            self._graph_settings, self._predictor, check_rows(self, X)
-        )
-
-    @property
-    def _graph_settings(self):
-        """The `GraphSettings` of the parameters."""
-        return GraphSettings(
-            type(self).__name__,
-            self.affinity,
-            self.n_neighbors,
-            self.metric,
-            self.temperature,
-            self.cut,
-        )
+        settings = GraphSettings.of(self.get_params(deep=False), type(self).__name__)
+        return modularity_score(settings, self._predictor, check_rows(self, X))
 
     @property
     def _n_features_out(self):

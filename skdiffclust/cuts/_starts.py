@@ -9,12 +9,7 @@ from sklearn.cluster import spectral_clustering
 from sklearn.exceptions import ConvergenceWarning
 
 from skdiffclust._warnings import warn
-from skdiffclust.cuts._components import (
-    find_parts,
-    group_parts,
-    is_small,
-    place_small,
-)
+from skdiffclust.cuts._graph import find_parts, group_parts, is_small
 from skdiffclust.cuts._local_search import UNBOUNDED, as_level, local_search
 from skdiffclust.cuts._multilevel import coarsen, search
 from skdiffclust.cuts._ratio_cut import cut_of_labels, modularity
@@ -185,7 +180,7 @@ def _positive(divisors):
 
 
 def search_labels(
-    nodes, n_clusters, bounds, *, modular, points, place, init, n_init, random_state
+    nodes, n_clusters, bounds, *, modular, homes, place, init, n_init, random_state
 ):
     """Return labels (m,) int64 of nodes of a low cut, exactly `n_clusters` of them.
 
@@ -199,8 +194,9 @@ def search_labels(
         At most the number of nodes.
     bounds : (float, float)
         Least and largest size of a cluster.
-    points : ndarray or csr_array of shape (m, d) or None
-        Of the nodes; they decide where small parts are placed.
+    homes : ndarray of shape (m,), int64, or None
+        What `find_homes` returned; without it small parts are put into the largest
+        cluster.
     place : bool
         Whether small parts are put into clusters; otherwise they are labelled -1.
     init : {"multilevel", "spectral"}
@@ -224,7 +220,7 @@ def search_labels(
     labels[~nodes.small] = partition
     if not place or not nodes.small.any():
         return labels
-    labels = place_small(labels, nodes.small, nodes.parts, nodes.sizes, points)
+    labels = place_small(labels, nodes.small, nodes.sizes, homes)
     if bounds != UNBOUNDED:
         labels = local_search(nodes.level, labels, n_clusters, bounds)
     return labels
@@ -316,3 +312,42 @@ def spectral_labels(graph, n_clusters, n_init, random_state):
                 ConvergenceWarning,
             )
     return search(as_level(graph), n_clusters, n_init, random_state)
+
+
+def place_small(labels, small, sizes, homes):
+    """Return labels (n,) that assign small parts to clusters as well.
+
+    Bounds on sizes are not considered.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n,), int64
+        Of all nodes that are not small.
+    small : ndarray of shape (n,), bool
+    sizes : ndarray of shape (n,), float64
+    homes : ndarray of shape (n,), int64, or None
+        The node whose label a small one gets; None: the largest cluster.
+    """
+    if homes is not None:
+        return labels[homes]
+    kept = ~small
+    return np.where(small, np.bincount(labels[kept], sizes[kept]).argmax(), labels)
+
+
+def find_homes(nodes, firsts, nearest):
+    """Return the node (m,) in no small part whose label each of the `Nodes` gets.
+
+    A small part gets that of the sample that is nearest to any of its own; the others
+    have their own label. `firsts` (m,) are samples of the nodes, and `nearest` returns
+    the nearest of some samples to others, and how far it is.
+    """
+    homes = np.arange(len(nodes.small))
+    small = np.flatnonzero(nodes.small)
+    kept = np.flatnonzero(~nodes.small)
+    if len(small):
+        found, distances = nearest(firsts[kept], firsts[small])
+        order = np.argsort(-distances, kind="stable")  # the nearest is written last
+        target = np.zeros(int(nodes.parts.max()) + 1, dtype=np.int64)
+        target[nodes.parts[small[order]]] = kept[found[order]]
+        homes[small] = target[nodes.parts[small]]
+    return homes

@@ -1,5 +1,6 @@
 """Torch face of the cuts: the loss for a training loop, and modules as encoders."""
 
+from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
 from typing import Literal
@@ -15,8 +16,11 @@ from skdiffclust._torch import (
     ModuleState,
     Parts,
     cluster_logits,
+    encoder_module,
     in_full_precision,
+    module_encoder,
     module_identity,
+    module_on_cpu,
     module_outputs,
     parameters_text,
     refuse_transforms,
@@ -26,6 +30,7 @@ from skdiffclust._torch import (
     trained_tensor,
 )
 from skdiffclust._validation import refuse_container
+from skdiffclust.cuts._models import EncoderPredictor
 
 _FLOOR = 1e-3
 _BLOCK_ROWS = 1024
@@ -321,19 +326,47 @@ def _as_block(block, like):
     return block
 
 
+@dataclass(frozen=True)
+class ModuleEncoder:
+    """A torch module on the CPU, and the output column of each cluster.
+
+    It has what `EncoderPredictor` needs of an `Encoder`.
+    """
+
+    module: object
+    columns: np.ndarray
+    n_hidden = 0  # unknown
+
+    @property
+    def n_outputs(self):
+        """Number of clusters."""
+        return len(self.columns)
+
+    def outputs(self, X):
+        """Return the outputs (n, k) for samples X (n, d), in the order of clusters."""
+        return by_batches(
+            lambda rows: module_logits(self.module, rows, self.n_outputs),
+            X,
+            _BLOCK_ROWS,
+        )[:, self.columns]
+
+
 class ModuleModel:
     """A torch module with its optimiser, with the interface of `EncoderModel`.
 
     Parameters
     ----------
-    module : nn.Module
-        Maps (b, d) to logits (b, k); trained in place.
+    encoder : nn.Module or Encoder
+        Maps (b, d) to logits (b, k). A module is trained in place.
     n_clusters : int
     weight_decay : float
     device : torch.device or str
     """
 
-    def __init__(self, module, n_clusters, weight_decay, device):
+    def __init__(self, encoder, n_clusters, weight_decay, device):
+        is_module = isinstance(encoder, nn.Module)
+        module = encoder if is_module else encoder_module(encoder)
+        self.activation = None if is_module else encoder.activation
         self.module = module
         self.n_clusters = n_clusters
         self.device = device
@@ -379,6 +412,14 @@ class ModuleModel:
             release=lambda: self.optimizer.zero_grad(set_to_none=True),
         )
         self.optimizer.step()
+
+    def predictor(self, state, scaling, order):
+        """Return the predictor of a state whose cluster p is the output order[p]."""
+        module = module_on_cpu(self.module, state)
+        if self.activation is None:
+            return EncoderPredictor(ModuleEncoder(module, order), None)
+        encoder = module_encoder(module, self.activation)
+        return EncoderPredictor(encoder.permute_outputs(order), scaling)
 
     def _vjp(self, X, gradient_of, n_parts):
         """Add the gradients of a batch X (b, d), in parts, to those of parameters."""

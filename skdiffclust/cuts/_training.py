@@ -1,27 +1,43 @@
-"""Training of soft assignments by explicit gradients: objective, batches, epochs."""
+"""The training of PRCut: labels to start from, their fit, epochs, fitted attributes."""
 
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 
 import numpy as np
+from sklearn.base import clone
 
-from skdiffclust._assignments import softmax, softmax_backward
-from skdiffclust._batches import mini_batches
-from skdiffclust._checkpoint import ArraysState
+from skdiffclust._assignments import order_by_size, relabel_by_size, softmax
+from skdiffclust._batches import RowsOnDemand, mini_batches
+from skdiffclust._checkpoint import (
+    LoopCheckpoint,
+    identify,
+    probe_rows,
+    without_prefix,
+)
+from skdiffclust._devices import require_torch, resolve_device
+from skdiffclust._encoder import Encoder
 from skdiffclust._neighbors import k_nearest
-from skdiffclust._optimisers import Adam
-from skdiffclust.cuts._ratio_cut import expected_cut_with_gradient
+from skdiffclust._threads import largest_product, small_products
+from skdiffclust._validation import hidden_widths
+from skdiffclust.cuts._graph import is_precomputed
+from skdiffclust.cuts._models import (
+    EncoderModel,
+    FreeLogits,
+    Scaling,
+)
+from skdiffclust.cuts._objective import CutObjective, cut_vjp
+from skdiffclust.cuts._ratio_cut import cut_of_labels, cuts_of
 
-# Lower bound of proportions in denominators, as a share of 1 / n_clusters.
-_FLOOR = 1e-3
+# Factors of the step size of free logits and of a linear model.
+_FREE_RATE = 30.0
+_LINEAR_RATE = 2.0
+# balance_weight="auto", without labels to start from and with them.
+_BALANCE = 10.0
+_LABELLED_BALANCE = 1.0
+# Least target proportion of a cluster in the balance term, times n_clusters.
+_LEAST_PRIOR = 0.02
 # The learning rate falls to this share of itself over the epochs.
 _LAST_RATE = 0.1
-# Of free logits that start from labels.
-_FREE_MARGIN = 4.0
-# First rate of averaging_rate="decreasing", which is divided by the number of batches
-# in an epoch of a fit, and that of each batch of a stream.
-_FIRST_AVERAGING = 0.8
-# Epochs between two exact gradients of all samples.
-_EXACT_EVERY = 10
 # Labels are fitted for this share of the epochs.
 _FITTED = 0.5
 # Few samples make few steps per epoch: the labels are fitted for at least this many
@@ -57,234 +73,94 @@ class Settings:
     learning_rate: float
 
 
-class EncoderModel:
-    """A copy of an encoder, with its optimiser."""
+def make_settings(params, owner, *, is_labelled):
+    """Return the `Settings` of the parameters (dict) of PRCut.
 
-    def __init__(self, encoder, weight_decay):
-        self.encoder = encoder.copy()
-        arrays = self.encoder.arrays
-        self.optimiser = Adam(arrays, 0.0, weight_decay=weight_decay)
-        self.trained = ArraysState(self.encoder.names, arrays, self.optimiser)
+    `is_labelled` says whether there are labels to start from.
+    """
+    encoder = "free" if is_precomputed(params["affinity"]) else params["encoder"]
+    if callable(encoder):
+        require_torch("PRCut with a module as encoder")
+    factor = {"free": _FREE_RATE, "linear": _LINEAR_RATE}.get(encoder, 1.0)
+    balance_weight = params["balance_weight"]
+    if balance_weight == "auto":
+        balance_weight = _LABELLED_BALANCE if is_labelled else _BALANCE
+    return Settings(
+        encoder=encoder,
+        hidden_widths=hidden_widths(params["hidden_layer_sizes"], owner),
+        activation=params["activation"],
+        weight_decay=params["weight_decay"],
+        device="cpu" if encoder == "free" else resolve_device(params["device"], owner),
+        objective=params["objective"],
+        balance_weight=balance_weight,
+        averaging_rate=params["averaging_rate"],
+        max_iter=params["max_iter"],
+        batch_size=params["batch_size"],
+        learning_rate=factor * params["learning_rate"],
+    )
 
-    @property
-    def weights(self):
-        """The arrays that samples are multiplied with."""
-        return self.encoder.arrays
 
-    def logits(self, X):
-        """Return the outputs (n, k) for samples X (n, d)."""
-        return self.encoder.outputs(X)
+def first_labels(init, samples, problem, n_clusters, search, random_state):
+    """Return the labels (n,) that PRCut's `init` stands for, None for "random"."""
+    if isinstance(init, str):
+        return None
+    if init is None:
+        from skdiffclust.cuts._partition import find_partition
 
-    def step(self, X, gradient_of, rate):
-        """Take a step; gradient_of maps logits (b, k) to their gradient (b, k)."""
-        logits, inputs = self.encoder.forward(X)
-        gradient = gradient_of(logits).astype(logits.dtype, copy=False)
-        self.optimiser.learning_rate = rate
-        self.optimiser.step(
-            self.encoder.arrays, self.encoder.backward(gradient, inputs)
+        if samples.joins_neighbors:
+            search = replace(search, min_cluster_size=1)
+        labels = find_partition(
+            problem, n_clusters, search, samples.nearest, random_state
+        ).labels
+    elif hasattr(init, "fit_predict"):
+        labels = check_init(
+            labels_of_clusterer(init, samples, n_clusters, random_state),
+            len(problem.groups),
+            n_clusters,
         )
+    else:
+        return check_init(init, len(problem.groups), n_clusters)
+    return relabel_by_size(labels, problem.sizes)[0]
 
 
-class FreeLogits:
-    """Logits of each sample as parameters; X is then the column of sample numbers.
+def labels_of_clusterer(clusterer, samples, n_clusters, random_state):
+    """Return the labels (n,) of a clone of a clusterer, for n_clusters if it has that.
 
-    They start from labels (n,), or at random.
+    It is fitted to the graph with affinity="precomputed", to the samples otherwise.
     """
-
-    weights = ()
-
-    def __init__(self, n, n_clusters, labels, random_state):
-        self.values = random_state.normal(scale=0.01, size=(n, n_clusters))
-        if labels is not None:
-            self.values[np.arange(n), labels] += _FREE_MARGIN
-        self.optimiser = Adam([self.values], 0.0)
-        self.trained = ArraysState(["logits"], [self.values], self.optimiser)
-
-    def logits(self, X):
-        """Return the logits (n, k) of the samples numbered in X (n, 1)."""
-        return self.values[X[:, 0]]
-
-    def step(self, X, gradient_of, rate):
-        """Take a step on all samples; the gradient is 0 for those not in X.
-
-        A sample that is in X twice, left and right of a block, has the sum of both.
-        """
-        gradient = np.zeros_like(self.values)
-        np.add.at(gradient, X[:, 0], gradient_of(self.values[X[:, 0]]))
-        self.optimiser.learning_rate = rate
-        self.optimiser.step([self.values], [gradient])
-
-
-class CutObjective:
-    """Gradients of L_tr / sum(W) + balance by the assignments of a batch.
-
-    `memory` holds the assignments (n, k) as last seen, so that the edges of each sample
-    need no other pass of the encoder. objective="exact" replaces L_tr by n times the
-    exact expectation: every tenth epoch the exact value and gradient of all samples are
-    computed, and their differences from those of the bound are added to the bound's.
-    objective="bound" is that of the blocks between two batches.
-
-    Parameters
-    ----------
-    graph : csr_array of shape (n, n)
-    settings : Settings
-    prior : ndarray of shape (k,)
-        Proportions that the balance term pulls to; positive.
-    divisors : ndarray of shape (n,) or None
-        Divisors of a cut: one for each node if None, its degree for the normalised cut.
-        Proportions are sums of them.
-    """
-
-    def __init__(self, graph, settings, prior, divisors=None):
-        self.graph = graph
-        self.settings = settings
-        self.prior = prior
-        self.divisors = divisors
-        self.degrees = graph.sum(axis=1)
-        # Relative to their mean, so that the rest is as with one for each node.
-        self.shares = np.ones(graph.shape[0])
-        if divisors is not None and divisors.any():
-            self.shares = divisors / divisors.mean()
-        # A graph without an edge has nothing to cut.
-        self.scale = len(self.degrees) / (self.degrees.sum() or 1.0)
-        self.running = np.zeros(len(prior))
-        self.n_blocks = 0
-        self.n_epochs = 0
-        # Of the exact value and gradient, what is not in those of the bound.
-        self.value_beyond = 0.0
-        n_rows = len(self.degrees) if settings.objective == "exact" else 0
-        self.beyond = np.zeros((n_rows, len(prior)))
-        self.past = None  # proportions of the earlier samples of a stream
-
-    def start_epoch(self, assignments):
-        """Set the assignments (n, k) of all samples; return (value, KL) there."""
-        linked = self._take(assignments)
-        floored = self._floored(self.blended())
-        n = len(assignments)
-        value = self.scale * float((self.cuts / floored).sum()) / n
-        if self.settings.objective == "exact" and self.n_epochs % _EXACT_EVERY == 0:
-            exact, gradient = expected_cut_with_gradient(
-                self.graph, self.degrees, self.memory, divisors=self.divisors
-            )
-            if self.divisors is not None:
-                exact *= self.divisors.mean()
-                gradient *= self.divisors.mean()
-            self.value_beyond = self.scale * exact - value
-            gradient *= n * self.scale
-            self.beyond = gradient - self._bound_gradient(slice(None), linked, floored)
-        value += self.value_beyond
-        self.n_epochs += 1
-        return value, float(self.blended() @ np.log(floored / self.prior))
-
-    def _take(self, assignments):
-        """Set the assignments (n, k) of all samples; return their links (n, k)."""
-        self.memory = assignments.astype(np.float64)
-        self.proportions = self.shares @ self.memory / len(self.memory)
-        linked = self.graph @ self.memory
-        open_ends = self.degrees[:, None] - linked
-        self.cuts = np.einsum("ik,ik->k", self.memory, open_ends)
-        return linked
-
-    def arrays(self):
-        """Return the state that an epoch leaves, besides assignments, by name."""
-        names = "n_epochs", "n_blocks", "running", "value_beyond", "beyond"
-        return {name: getattr(self, name) for name in names}
-
-    def load_arrays(self, assignments, arrays):
-        """Load what `arrays` returned, with the assignments (n, k) of all samples."""
-        for name, value in arrays.items():
-            setattr(self, name, value if value.ndim else value.item())
-        self._take(assignments)
-
-    def batch_gradient(self, rows, assignments):
-        """Return n times the gradient (b, k) by the assignments (b, k) of rows (b,)."""
-        moved = self.shares[rows] @ (assignments - self.memory[rows])
-        self.memory[rows] = assignments
-        self.proportions = self.proportions + moved / len(self.memory)
-        floored = self._floored(self.blended())
-        linked = self.graph[rows] @ self.memory
-        gradient = self._bound_gradient(rows, linked, floored) + self.beyond[rows]
-        return gradient + self.shares[rows][:, None] * self._pull(floored)
-
-    def _bound_gradient(self, rows, linked, floored):
-        """Return n times the gradient (b, k) of the bound by rows (b,).
-
-        Their edges have the weights `linked` (b, k) to each cluster.
-        """
-        gradient = (self.degrees[rows][:, None] - 2.0 * linked) / floored
-        shrink = self.cuts / (len(self.memory) * floored**2)
-        gradient -= self.shares[rows][:, None] * shrink
-        return self.scale * gradient
-
-    def block_gradient(self, rows, block, assignments):
-        """Return the gradient (a + b, k) by left and right assignments of a block.
-
-        The rows (a + b,) are those of the left side, then those of the right.
-
-        The block (a, b) of weights stands for the graph, running proportions for the
-        proportions: Algorithm 1 of the paper with the right constants, not times n.
-        """
-        # Each row's part of the proportions.
-        parts = self.shares[rows] / np.repeat(block.shape, block.shape)
-        parts /= parts.sum() or 1.0
-        batch = parts @ assignments
-        self.n_blocks += 1
-        rate = self.averaging_rate if self.n_blocks > 1 else 1.0
-        self.running = (1.0 - rate) * self.running + rate * batch
-        floored = self._floored(self.running)
-        sides, of_sides = (
-            np.split(each, [block.shape[0]]) for each in (assignments, parts)
+    start = clone(clusterer)
+    params = start.get_params()
+    if "n_clusters" in params:
+        start.set_params(n_clusters=n_clusters)
+    if params.get("random_state", 0) is None:
+        start.set_params(random_state=random_state)
+    if is_precomputed(params.get("affinity")):
+        return start.fit_predict(samples.graph)
+    if samples.rows is None:
+        raise ValueError(
+            "The 'init' parameter of PRCut with affinity='precomputed' must be a "
+            "clusterer with affinity='precomputed' as well, because there are no "
+            f"features. Got {clusterer!r} instead. Set it, or pass its labels."
         )
-        _, gradients = block_loss_with_gradients(block, *sides, floored, of_sides)
-        return np.concatenate(gradients) + parts[:, None] * self._pull(floored)
-
-    @property
-    def averaging_rate(self):
-        """Weight of a new batch in the running proportions."""
-        if self.settings.averaging_rate == "decreasing":
-            return _FIRST_AVERAGING / max(self.n_blocks, 1)
-        return self.settings.averaging_rate
-
-    def blended(self):
-        """Return the proportions (k,), averaged with those of a stream's past."""
-        if self.past is None:
-            return self.proportions
-        rate = self.averaging_rate
-        return (1.0 - rate) * self.past + rate * self.proportions
-
-    def _floored(self, proportions):
-        """Return proportions (k,) that are safe as denominators."""
-        return np.maximum(proportions, _FLOOR / len(proportions))
-
-    def _pull(self, proportions):
-        """Return the gradient (k,) of the balance term by each row, times n."""
-        weight = self.settings.balance_weight
-        return weight * (np.log(proportions / self.prior) + 1.0)
+    return start.fit_predict(samples.rows)
 
 
-def block_loss_with_gradients(block, left, right, proportions, parts):
-    """Return L_tr / sum(W) of a block (a, b) and its gradients [(a, k), (b, k)].
-
-    The proportions (k,) change with the samples by these parts [(a,), (b,)], or by one
-    number for all of a side: 1 / (2a) and 1 / (2b) where they are the mean of both
-    sides. Over random blocks the part of the gradients that is linear in the block is
-    unbiased for known proportions; the other is a product of two means of the batch,
-    off by O(1 / batch). A block without an edge has loss and gradients 0.
-    """
-    total = block.sum() or 1.0
-    gradients = []
-    cut = 0.0
-    for weights, mine, others in ((block, left, right), (block.T, right, left)):
-        degrees = weights.sum(axis=1)
-        linked = weights @ others
-        cut = cut + 0.5 * np.einsum("ik,ik->k", mine, degrees[:, None] - linked)
-        gradients.append((0.5 * degrees[:, None] - linked) / (proportions * total))
-    shrink = cut / (proportions**2 * total)
-    gradients = [
-        gradient - np.asarray(part)[..., None] * shrink
-        for part, gradient in zip(parts, gradients, strict=True)
-    ]
-    return float((cut / proportions).sum() / total), gradients
+def check_init(init, n_samples, n_clusters):
+    """Return labels (n,) int64 to start from, numbered from 0, of the user's array."""
+    labels = np.asarray(init)
+    if labels.shape != (n_samples,) or labels.dtype.kind not in "biu":
+        raise ValueError(
+            "The 'init' parameter of PRCut must, as an array, have one integer for "
+            f"each of {n_samples} samples. Got an array of {labels.dtype} of shape "
+            f"{labels.shape} instead."
+        )
+    labels = np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    if labels.max() >= n_clusters:
+        raise ValueError(
+            f"The 'init' parameter of PRCut must have at most n_clusters={n_clusters} "
+            f"different labels. Got {labels.max() + 1} instead."
+        )
+    return labels
 
 
 def fit_labels(model, X, rows, labels, settings, random_state, *, moving):
@@ -344,20 +220,6 @@ def _likelihood(labels, n_wrong):
     return gradient_of
 
 
-def cut_vjp(objective, rows, block):
-    """Return the function from logits (b, k) of samples to the gradient by them."""
-
-    def gradient_of(logits):
-        assignments = softmax(logits.astype(np.float64))
-        if block is None:
-            gradient = objective.batch_gradient(rows, assignments) / len(rows)
-        else:
-            gradient = objective.block_gradient(rows, block, assignments)
-        return softmax_backward(assignments, gradient)
-
-    return gradient_of
-
-
 def learning_rate(settings, epoch, n_epochs):
     """Return the learning rate of an epoch, which falls linearly."""
     done = epoch / max(n_epochs - 1, 1)
@@ -375,3 +237,294 @@ def batches(graph, settings, random_state):
         else:
             right = next(others)
             yield np.concatenate([rows, right]), graph[rows][:, right]
+
+
+class CutTraining:
+    """A model, fitted to labels if there are any, then trained on the cut.
+
+    Parameters
+    ----------
+    rows : ndarray or csr_array of shape (n, d), or None for a precomputed graph
+    problem : Problem
+    n_clusters : int
+    labels : ndarray of shape (n,) or None
+        Labels to start from, which held samples keep.
+    settings : Settings
+    random_state : RandomState instance
+    """
+
+    def __init__(self, rows, problem, n_clusters, labels, settings, random_state):
+        self.rows = rows
+        self.problem = problem
+        self.n_clusters = n_clusters
+        self.first_labels = labels
+        self.random_state = random_state
+        self.settings = settings
+        encoder = settings.encoder
+        self.kind = encoder if isinstance(encoder, str) else "module"
+        prior = np.full(n_clusters, 1.0 / n_clusters)
+        if labels is not None:
+            volumes = np.bincount(labels, problem.divisors, minlength=n_clusters)
+            shares = volumes / (volumes.sum() or 1.0)
+            prior = np.maximum(shares, _LEAST_PRIOR / n_clusters)
+        prior = prior / prior.sum()
+        self.objective = CutObjective(problem.graph, settings, prior, problem.divisors)
+        self.columns = np.arange(n_clusters)
+        self.scaling = None
+        if self.kind == "free":
+            n_samples = problem.graph.shape[0]
+            self.settings = replace(settings, batch_size=n_samples)
+            self.X = np.arange(n_samples)[:, None]
+            self.model = FreeLogits(n_samples, n_clusters, labels, random_state)
+        elif self.kind == "module":
+            from skdiffclust._torch import own_module
+
+            self.X = RowsOnDemand(rows)
+            what = "'encoder' parameter of PRCut"
+            self._train(own_module(encoder, what, "'mlp', 'linear'"))
+            # Refuses outputs of another width, and values too large.
+            self.model.logits(self.X)
+        else:
+            self.scaling = Scaling.of(rows)
+            self.X = self.scaling(rows)
+            hidden = [] if self.kind == "linear" else settings.hidden_widths
+            encoder = Encoder.with_random_weights(
+                [rows.shape[1], *hidden, n_clusters],
+                random_state,
+                rows.dtype,
+                activation=settings.activation,
+            )
+            self._train(encoder)
+
+    def _train(self, encoder):
+        """Train a module, in place, or a copy of an `Encoder`, off the CPU in torch."""
+        weight_decay = self.settings.weight_decay
+        if self.settings.device == "cpu" and isinstance(encoder, Encoder):
+            self.model = EncoderModel(encoder, weight_decay)
+            return
+        from skdiffclust.cuts._torch import ModuleModel
+
+        self.model = ModuleModel(
+            encoder, self.n_clusters, weight_decay, self.settings.device
+        )
+
+    def _small_products(self):
+        """Return a context with the threads that the products of a batch need."""
+        # The rows of a block are those of two batches.
+        n_rows = 2 * min(self.settings.batch_size, len(self.X))
+        return small_products(largest_product(n_rows, self.model.weights))
+
+    def fit_labels(self):
+        """Fit the model to the first labels, if there are any.
+
+        Returns
+        -------
+        bool
+            Whether it predicts them. Free logits begin with them.
+        """
+        labels = self.first_labels
+        if labels is None or self.kind == "free":
+            return True
+        with self._small_products():
+            fit_labels(
+                self.model,
+                self.X,
+                self.rows,
+                labels,
+                self.settings,
+                self.random_state,
+                moving=self.kind != "linear",
+            )
+            return bool((self.model.logits(self.X).argmax(axis=1) == labels).all())
+
+    def run(self, loop, checkpoint=None):
+        """Run the epochs, or continue from a checkpoint."""
+        with self._small_products():
+            self._run(loop, checkpoint)
+
+    def _run(self, loop, checkpoint):
+        """Do so, with the threads that are set."""
+        if checkpoint is not None:
+            checkpoint.load(loop, self)
+        for epoch in loop:
+            # The first epoch takes no step, because the initial state may be the best.
+            if epoch:
+                rate = learning_rate(self.settings, epoch, self.settings.max_iter)
+                for rows, block in batches(
+                    self.problem.graph, self.settings, self.random_state
+                ):
+                    gradient_of = cut_vjp(self.objective, rows, block)
+                    self.model.step(self.X[rows], gradient_of, rate)
+            self._record(loop)
+            if checkpoint is not None:
+                checkpoint.save(loop, self)
+
+    def arrays(self):
+        """Return all arrays that an epoch changes, by name, for a checkpoint."""
+        objective = self.objective.arrays()
+        return {
+            **self.model.trained.arrays(),
+            **{f"objective.{name}": array for name, array in objective.items()},
+        }
+
+    def state(self):
+        """Return the state of the model, as the ``best_state`` of the loop."""
+        return self.model.trained.state()
+
+    def load(self, arrays):
+        """Load what `arrays` returned."""
+        self.model.trained.load(arrays)
+        self.objective.load_arrays(
+            softmax(self.model.logits(self.X)), without_prefix("objective.", arrays)
+        )
+
+    def _record(self, loop):
+        """End an epoch with the cut of the hard labels.
+
+        The loss is 1, plus the number of empty clusters, plus the cut relative to that
+        of random labels: any labelling that uses all clusters beats any other.
+        """
+        assignments = softmax(self.model.logits(self.X))
+        value, balance = self.objective.start_epoch(assignments)
+        graph = self.problem.graph
+        divisors = self.problem.divisors
+        n_clusters = self.n_clusters
+        labels = assignments.argmax(axis=1)
+        cut = cut_of_labels(graph, labels, n_clusters, divisors)
+        n_used = len(np.unique(labels))
+        total = len(labels) if divisors is None else divisors.sum()
+        random_cut = n_clusters * (graph.sum() or 1.0) / (total or 1.0)
+        loss = 1.0 + n_clusters - n_used + cut / random_cut
+        loop.record(
+            loss if np.isfinite(assignments).all() else np.nan,
+            state=self.state,
+            attributes=lambda: self.attributes(self.state()),
+            cut=cut,
+            n_clusters=n_used,
+            objective=value,
+            balance=balance,
+        )
+
+    def attributes(self, state):
+        """Return the attributes that predict needs, and the labels, ordered by size.
+
+        In a stream the clusters keep the order that they have.
+        """
+        held = self.problem.held
+        is_stream = self.objective.past is not None
+        predictor = None
+        if self.kind == "free":
+            labels = state["logits"].argmax(axis=1)
+        else:
+            predictor = self.model.predictor(state, self.scaling, self.columns)
+            labels = predictor.labels(self.rows)
+        labels = np.where(held, self.first_labels, labels) if held.any() else labels
+        if not is_stream:
+            order = order_by_size(labels, len(self.columns), self.problem.sizes)
+            labels = np.argsort(order)[labels]
+            if predictor is not None:
+                predictor = self.model.predictor(state, self.scaling, order)
+        sizes = np.bincount(labels, minlength=len(self.columns) if is_stream else 0)
+        ratio_cut, normalized_cut = cuts_of(self.problem.graph, labels)
+        proportions = None
+        if predictor is not None:
+            shares = self.objective.shares
+            proportions = shares @ predictor.assignments(self.rows) / len(shares)
+        return {
+            **(predictor.attributes if predictor is not None else {}),
+            "_predictor": predictor,
+            "_proportions": proportions,
+            "labels_": labels,
+            "n_clusters_": int(np.count_nonzero(sizes)),
+            "cluster_sizes_": sizes,
+            "affinity_matrix_": self.problem.graph,
+            "ratio_cut_": ratio_cut,
+            "normalized_cut_": normalized_cut,
+        }
+
+    def continue_from(self, predictor, proportions):
+        """Continue from a fitted predictor and the proportions (k,) of a stream."""
+        self.scaling = predictor.scaling
+        if self.scaling is None:
+            self.columns = predictor.encoder.columns
+            trained = predictor.encoder.module.state_dict()
+            self.model.module.load_state_dict(trained)
+            # The outputs of the module are in the order that it gave them.
+            proportions = proportions[np.argsort(self.columns)]
+        else:
+            self.X = self.scaling(self.rows)
+            self._train(predictor.encoder)
+        self.objective.past = proportions
+        prior = np.maximum(proportions, _LEAST_PRIOR / len(proportions))
+        self.objective.prior = prior / prior.sum()
+
+
+def refuse_other_stream(n_clusters, encoder, predictor):
+    """Refuse parameters of PRCut that are not those of a fitted predictor."""
+    kind = "mlp" if predictor.encoder.n_hidden else "linear"
+    kind = "module" if predictor.scaling is None else kind
+    asked = "module" if callable(encoder) else encoder
+    if n_clusters not in (predictor.encoder.n_outputs, "auto") or asked != kind:
+        raise ValueError(
+            "The 'n_clusters' and 'encoder' parameters of PRCut must be those of the "
+            f"first call of partial_fit. Got {n_clusters} and {encoder!r} instead. "
+            "Call fit to start again."
+        )
+
+
+def continue_training(
+    rows, problem, predictor, proportions, settings, loop, random_state
+):
+    """Return the attributes after the epochs of a loop on the samples of a stream.
+
+    `predictor` and `proportions` (k,) are those of the samples before.
+    """
+    run = CutTraining(rows, problem, len(proportions), None, settings, random_state)
+    run.continue_from(predictor, proportions)
+    rate = run.objective.averaging_rate
+    run.run(loop)
+    attributes = run.attributes(loop.best_state)
+    moved = rate * (attributes["_proportions"] - proportions)
+    return attributes | {"_proportions": proportions + moved}
+
+
+def make_checkpoint(params, training, folder, *, resume):
+    """Return the checkpoint in a folder of a `CutTraining` before its first epoch.
+
+    A resumed fit gives the same bits as an uninterrupted one. The labels that it starts
+    from are computed and fitted again, and the weights compared. `params` (dict) are
+    those of PRCut.
+    """
+    rows = training.rows
+    graph = training.problem.graph
+    arrays = {
+        "X": rows,
+        "graph": graph.data,
+        "columns of the graph": graph.indices,
+        "rows of the graph": graph.indptr,
+        "divisors": training.problem.divisors,
+        "held": training.problem.held,
+        "labels": training.first_labels,
+        **{f"first {name}": array for name, array in training.state().items()},
+    }
+    identified = "affinity", "init"  # by the graph and the labels
+    params = {name: value for name, value in params.items() if name not in identified}
+    outputs = {}
+    if training.kind == "module":
+        from skdiffclust.cuts._torch import identity_of_module
+
+        probed = RowsOnDemand(rows)[probe_rows(rows.shape[0])]
+        outputs["encoder"] = identity_of_module(training.model.module, probed)
+    identity = identify(arrays, params, outputs)
+    return LoopCheckpoint(
+        folder, "PRCut", identity, training.random_state, resume=resume
+    )
+
+
+def torch_streams(encoder, device, random_state):
+    """Return a context that seeds torch's own random streams, and restores them."""
+    if not callable(encoder):
+        return nullcontext()
+    from skdiffclust._torch import isolated_streams
+
+    return isolated_streams(random_state, device)

@@ -586,16 +586,16 @@ def test_any_batch_size_works(batch_size, blobs):
 
 @pytest.mark.few_epochs
 def test_diverging_training_keeps_the_best_weights_and_says_so(blobs, monkeypatch):
-    from skdiffclust.cuts import _training
+    from skdiffclust.cuts import _objective
 
     steps = iter(range(10**6))
-    true = _training.CutObjective.batch_gradient
+    true = _objective.CutObjective.batch_gradient
 
     def broken(self, rows, assignments):
         gradient = true(self, rows, assignments)
         return gradient * (np.nan if next(steps) > 2 else 1.0)
 
-    monkeypatch.setattr(_training.CutObjective, "batch_gradient", broken)
+    monkeypatch.setattr(_objective.CutObjective, "batch_gradient", broken)
     with pytest.warns(ConvergenceWarning, match="diverged in epoch .* learning_rate"):
         model = PRCut(4, **QUICK).fit(blobs[0])
     assert np.isfinite(model.ratio_cut_)
@@ -605,7 +605,7 @@ def test_diverging_training_keeps_the_best_weights_and_says_so(blobs, monkeypatc
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 @pytest.mark.few_epochs
 def test_an_interrupted_fit_leaves_the_old_model(error, blobs, monkeypatch):
-    from skdiffclust.cuts import _training
+    from skdiffclust.cuts import _objective
 
     X, _ = blobs
     model = PRCut(4, **QUICK).fit(X)
@@ -614,7 +614,7 @@ def test_an_interrupted_fit_leaves_the_old_model(error, blobs, monkeypatch):
     def stop(*args):
         raise error
 
-    monkeypatch.setattr(_training.CutObjective, "batch_gradient", stop)
+    monkeypatch.setattr(_objective.CutObjective, "batch_gradient", stop)
     with pytest.raises(error):
         model.fit(X[:50])
     assert model.labels_ is labels
@@ -697,9 +697,9 @@ def test_a_batch_of_a_stream_without_a_cluster_keeps_the_numbers(blobs):
 
 @pytest.mark.few_epochs
 def test_blocks_are_trained_on_the_bound(blobs, monkeypatch):
-    from skdiffclust.cuts import _training
+    from skdiffclust.cuts import _objective
 
-    monkeypatch.delattr(_training, "expected_cut_with_gradient")
+    monkeypatch.delattr(_objective, "expected_cut_with_gradient")
     PRCut(4, objective="bound", **QUICK).fit(blobs[0])
 
 

@@ -8,7 +8,7 @@ from sklearn.datasets import make_blobs
 
 from skdiffclust import PRCut
 from skdiffclust._checkpoint import Checkpoint
-from skdiffclust.cuts import _fitting
+from skdiffclust.cuts import _training
 
 SETTINGS = {
     "hidden_layer_sizes": (8,),
@@ -73,7 +73,7 @@ def test_a_resumed_fit_has_the_bits_of_a_whole_one(
     assert_same(model, whole, blobs)
     # A fit that ended is read, not computed.
     with monkeypatch.context() as patch:
-        patch.setattr(_fitting, "batches", None)
+        patch.setattr(_training, "batches", None)
         again = PRCut(3, **SETTINGS | changed)
         again.fit(blobs, checkpoint=folder, resume=True)
     assert_same(again, whole, blobs)

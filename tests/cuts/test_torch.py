@@ -17,8 +17,8 @@ from torch import nn
 from skdiffclust import PRCut
 from skdiffclust._encoder import Encoder
 from skdiffclust.cuts import ratio_cut
+from skdiffclust.cuts._objective import block_loss_with_gradients
 from skdiffclust.cuts._torch import ModuleModel
-from skdiffclust.cuts._training import block_loss_with_gradients
 from skdiffclust.nn import RatioCutLoss
 
 
@@ -314,7 +314,7 @@ def test_wrong_modules_are_refused(blobs):
 def test_torch_trains_named_encoders_like_numpy(
     change, blobs, monkeypatch, global_random_seed
 ):
-    from skdiffclust.cuts import _fitting
+    from skdiffclust.cuts import _training
 
     X, _ = blobs
     model = PRCut(
@@ -328,7 +328,7 @@ def test_torch_trains_named_encoders_like_numpy(
     model.set_params(**change)
     expected = model.fit(X.astype(np.float64)).coefs_[0].copy()
     # Any device but "cpu" goes through torch; this one is the CPU all the same.
-    monkeypatch.setattr(_fitting, "resolve_device", lambda *_: torch.device("cpu:0"))
+    monkeypatch.setattr(_training, "resolve_device", lambda *_: torch.device("cpu:0"))
     found = clone(model).fit(X.astype(np.float64))
     np.testing.assert_allclose(found.coefs_[0], expected, rtol=1e-6, atol=1e-8)
 

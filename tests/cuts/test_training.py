@@ -6,19 +6,13 @@ import scipy.sparse as sp
 
 from skdiffclust._assignments import softmax
 from skdiffclust._encoder import Encoder
+from skdiffclust.cuts._models import EncoderModel, FreeLogits
+from skdiffclust.cuts._objective import CutObjective, block_loss_with_gradients
 from skdiffclust.cuts._ratio_cut import (
     check_graph,
     expected_cut_with_gradient,
 )
-from skdiffclust.cuts._training import (
-    CutObjective,
-    EncoderModel,
-    FreeLogits,
-    Settings,
-    _neighboring_pairs,
-    block_loss_with_gradients,
-    fit_labels,
-)
+from skdiffclust.cuts._training import Settings, _neighboring_pairs, fit_labels
 
 
 def settings(**changes):

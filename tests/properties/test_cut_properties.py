@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdiffclust.cuts import expected_ratio_cut, ratio_cut, ratio_cut_bound
-from skdiffclust.cuts._training import block_loss_with_gradients
+from skdiffclust.cuts._objective import block_loss_with_gradients
 
 seeds = st.integers(0, 2**32 - 1)
 both = st.sampled_from([expected_ratio_cut, ratio_cut_bound])

@@ -3,8 +3,8 @@
 import numpy as np
 from scipy.sparse import issparse
 
-from skdiffclust._checkpoint import ArraysState, LoopCheckpoint, identify
-from skdiffclust._optimisers import Adam
+from skdiffclust._checkpoint import LoopCheckpoint, identify
+from skdiffclust._optimisers import Adam, ArraysState
 from skdiffclust._threads import largest_product, small_products
 from skdiffclust.forests._constrained._spanning import maximum_spanning_forest
 from skdiffclust.forests._embedding._start import (
