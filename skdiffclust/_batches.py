@@ -36,9 +36,16 @@ def mini_batches(n_samples, batch_size, random_state):
     [3, 4]
     """
     order = random_state.permutation(n_samples).astype(np.int64, copy=False)
+    batch_size = int(batch_size)
     smallest = min(batch_size, 2)
-    for rows in gen_batches(n_samples, batch_size, min_batch_size=smallest):
-        yield order[rows]
+    # As sklearn.utils.gen_batches, whose checks take longer than a step of a small fit.
+    start = 0
+    while start < n_samples:
+        end = start + batch_size
+        if end + smallest > n_samples:
+            end = n_samples
+        yield order[start:end]
+        start = end
 
 
 def at_most(X, max_samples):
