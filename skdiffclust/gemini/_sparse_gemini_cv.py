@@ -1,6 +1,6 @@
 """SparseGEMINICV: the penalty chosen by the stability of clusters and of supports."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Literal, Self
 
@@ -24,7 +24,7 @@ from skdiffclust._compat import (
     StrOptions,
     fit_context,
 )
-from skdiffclust._constraints import as_constraints, bounds_of_clusters, metadata_of
+from skdiffclust._constraints import as_constraints, bounds_of_clusters
 from skdiffclust._history import (
     Training,
     drop_stale,
@@ -33,11 +33,18 @@ from skdiffclust._history import (
     warn_if_unfinished,
     warn_of_convergence,
 )
-from skdiffclust.gemini._base import BaseGEMINI, positive, report_clusters
-from skdiffclust.gemini._objectives import OBJECTIVES
+from skdiffclust.gemini._base import positive, report_clusters
+from skdiffclust.gemini._path import model_of_step
+from skdiffclust.gemini._problem import (
+    Samples,
+    check_affinity,
+    check_unused_precomputed,
+    clusters_in,
+    validated,
+)
 from skdiffclust.gemini._resume import check_seed
 from skdiffclust.gemini._sparse_gemini import FeatureSelector, SparseGEMINI
-from skdiffclust.gemini._sparse_rows import arrays_of_rows
+from skdiffclust.gemini._sparse_rows import arrays_of_rows, centered, near_one
 from skdiffclust.gemini._stability import (
     LEAST_RATIO,
     cluster_stability,
@@ -45,11 +52,19 @@ from skdiffclust.gemini._stability import (
     structure_of,
     support_stability,
 )
-from skdiffclust.gemini._units import near_one
+from skdiffclust.gemini._starts import make_starts, warn_if_unequal
+from skdiffclust.gemini._walk import (
+    Options,
+    Task,
+    make_path,
+    path_steps,
+    uncertified,
+)
 
 # Largest factor from one penalty of the path of a subset to the next.
 _LARGEST_RATIO = 1.2
 _SAME = 1 + 1e-9  # penalties of a path and of a grid, but for rounding
+_KEEP_THRESHOLD = 0.9  # of `path_`, as by default
 # What the paths are told of the samples.
 _GIVEN = (
     "sample_weight",
@@ -309,34 +324,31 @@ class SparseGEMINICV(
         sparse = self._sparse()
         numbers = self._numbers(sparse.n_clusters)
         is_auto = numbers == "auto"
-        X = BaseGEMINI._validate(self, X, reset=True)
-        # Numbers of clusters are compared with the samples of a subset below.
-        sparse.set_params(n_clusters="auto")
-        X, row_weights, means = sparse._check_rows(X, sample_weight)
-        present = np.flatnonzero(row_weights > 0)
+        settings = sparse._settings()
+        check_unused_precomputed(settings)
+        X = validated(self, X, reset=True)
+        samples = Samples.of(X, sample_weight)
+        present = np.flatnonzero(samples.row_weights > 0)
         self._check_subsets(len(present), 2 if is_auto else max(numbers))
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
         if not is_auto:
             least, most = bounds_of_clusters(constraints)
             # If links exclude all numbers, an error says why.
             numbers = [n for n in numbers if least <= n <= most] or numbers
-        relation = sparse._check_affinity(affinity, X)
-        affinity = None if relation is None else relation.matrix
-        data = Data(X, row_weights, affinity, constraints)
+        affinity = check_affinity(affinity, settings, X)
+        samples = replace(samples, affinity=affinity, constraints=constraints)
         rng = check_random_state(self.random_state)
         seed = rng.randint(2**31 - 1)
         subsets = [self._draw(present, rng) for _ in range(self.n_resamples)]
         structure = None
-        is_of_features = sparse._has_linear_kernel or (
-            OBJECTIVES[sparse.objective].relation != "kernel"
+        is_of_features = settings.has_linear_kernel or (
+            settings.relation_kind != "kernel"
         )
         if affinity is None and is_of_features:
             structure = structure_of(near_one(X[present]), rng)
         self.n_clusters_curve_ = self.n_clusters_candidates_ = None
         if is_auto or len(numbers) > 1:
-            count = sparse._count_clusters(
-                X, row_weights, means, relation, constraints, rng
-            )
+            count = clusters_in(samples, settings, rng)
             is_said = structure is None or structure.is_clear
             count.publish(self, warns=is_said)
             numbers = [_choose_number(numbers, count, structure)]
@@ -344,13 +356,19 @@ class SparseGEMINICV(
             self._check_subsets(len(present), *numbers)
         (n_clusters,) = numbers
         sparse.set_params(n_clusters=n_clusters, random_state=seed)
-        path, judged = _quiet_path(sparse, data, min_features=self.min_features)
+        sparse._validate_params()
+        settings = sparse._settings()
+        options = Options(min_features=self.min_features)
+        steps, judged, task, starts = report_by_the_whole(
+            _steps, settings, samples.take(slice(None)), seed, options
+        )
+        path = make_path(steps, task, _KEEP_THRESHOLD, sparse, task.shared)
         alphas = self._grid(path)
 
-        store, records = self._open(checkpoint, resume, data, sparse, alphas)
+        store, records = self._open(checkpoint, resume, samples, sparse, alphas)
         parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
         outcomes = parallel(
-            delayed(resample)(clone(sparse), data, rows, seed, alphas)
+            delayed(resample)(settings, samples, rows, seed, alphas)
             for rows, seed in subsets[len(records) :]
         )
         training = Training(
@@ -359,7 +377,7 @@ class SparseGEMINICV(
             y,
             max_iter=1,
             n_init=len(subsets),
-            learning_rate=sparse.learning_rate,
+            learning_rate=settings.learning_rate,
         )
         for number, loop in enumerate(training):
             if number == len(records):
@@ -380,15 +398,13 @@ class SparseGEMINICV(
             # A callback has ended the fit, but two are needed to be compared.
             records.append(next(outcomes)[0])
 
-        self._publish(path, alphas, records, row_weights)
-        report_clusters(
-            "SparseGEMINICV", self.labels_, n_clusters, sparse._mode(), constraints
-        )
-        starts = sparse._first_starts
-        sparse._warn_if_unequal(X, row_weights, self.labels_, starts, "SparseGEMINICV")
+        self._publish(path, alphas, records, samples.row_weights)
+        named = replace(settings, name="SparseGEMINICV")
+        report_clusters(named, self.labels_, constraints)
+        warn_if_unequal(samples, self.labels_, starts, "SparseGEMINICV")
         self._publish_structure(structure, n_clusters, X, present, rng)
         training.finish([])
-        warn_if_unfinished("SparseGEMINICV", judged, sparse.max_iter)
+        warn_if_unfinished("SparseGEMINICV", judged, settings.max_iter)
         return self
 
     def predict(self, X) -> np.ndarray:
@@ -405,7 +421,8 @@ class SparseGEMINICV(
             Index of the cluster of each sample. Equal to ``labels_`` for the training
             samples.
         """
-        X = self._validate(X)
+        check_is_fitted(self)
+        X = validated(self, X, reset=False)
         return self.estimator_.predict(X)
 
     def predict_proba(self, X) -> np.ndarray:
@@ -421,7 +438,8 @@ class SparseGEMINICV(
         assignments : ndarray of shape (n_samples, n_clusters)
             Rows sum to one.
         """
-        X = self._validate(X)
+        check_is_fitted(self)
+        X = validated(self, X, reset=False)
         return self.estimator_.predict_proba(X)
 
     def score(self, X, y=None, sample_weight=None, *, affinity=None) -> float:
@@ -447,13 +465,9 @@ class SparseGEMINICV(
         score : float
             See :meth:`SparseGEMINI.score`.
         """
-        X = self._validate(X)
-        return self.estimator_.score(X, sample_weight=sample_weight, affinity=affinity)
-
-    def _validate(self, X):
-        """Return samples X for `estimator_`, which has seen no names of features."""
         check_is_fitted(self)
-        return BaseGEMINI._validate(self, X, reset=False)
+        X = validated(self, X, reset=False)
+        return self.estimator_.score(X, sample_weight=sample_weight, affinity=affinity)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata that methods take: that which `estimator` requests.
@@ -618,7 +632,7 @@ class SparseGEMINICV(
         chosen = np.sort(rng.choice(len(present), size=size, replace=False))
         return present[chosen], rng.randint(2**31 - 1)
 
-    def _open(self, checkpoint, resume, data, sparse, alphas):
+    def _open(self, checkpoint, resume, samples, sparse, alphas):
         """Return a Checkpoint, and the list of what `resample` has found for it.
 
         None and an empty list without a checkpoint.
@@ -629,8 +643,11 @@ class SparseGEMINICV(
         for name in ("n_jobs", "estimator"):
             del params[name]
         params["n_clusters"] = sparse.n_clusters
-        n_samples, n_features = data.X.shape
-        arrays = data.arrays() | {"alphas": alphas}
+        n_samples, n_features = samples.X.shape
+        arrays = arrays_of_rows(samples.X) | {"sample_weight": samples.row_weights}
+        arrays["affinity"] = samples.affinity and samples.affinity.matrix
+        arrays |= vars(samples.constraints) if samples.constraints else {}
+        arrays["alphas"] = alphas
         store = Checkpoint(checkpoint, "SparseGEMINICV.fit", identify(arrays, params))
         records, _ = store.open(
             resume=resume,
@@ -654,31 +671,6 @@ class SparseGEMINICV(
         """Return which features (d,) are selected."""
         check_is_fitted(self)
         return self.estimator_.get_support()
-
-
-@dataclass(frozen=True)
-class Data:
-    """Samples, their weights (n,), and an affinity (n, n) and constraints or None."""
-
-    X: np.ndarray
-    weights: np.ndarray
-    affinity: np.ndarray | None
-    constraints: object
-
-    def known(self, rows=slice(None)):
-        """Return what `path` is told of the samples `rows` besides X, by name."""
-        known = {"sample_weight": self.weights[rows]}
-        if self.affinity is not None:
-            known["affinity"] = self.affinity[rows][:, rows]
-        if self.constraints is not None:
-            known |= metadata_of(self.constraints, rows)
-        return known
-
-    def arrays(self):
-        """Return all arrays by name, which identify a checkpoint."""
-        arrays = arrays_of_rows(self.X) | {"sample_weight": self.weights}
-        arrays["affinity"] = self.affinity
-        return arrays | (vars(self.constraints) if self.constraints else {})
 
 
 def _choose_number(numbers, count, structure):
@@ -718,40 +710,51 @@ def choose_penalty(path, alphas, cluster_stability, support_stability, probabili
     return best, float(alphas[best]), float(path.alphas[np.argmin(n_other)])
 
 
-def resample(sparse, data, rows, seed, alphas):
-    """Return what the path of a SparseGEMINI on samples `rows` (m,) of Data finds.
+def resample(settings, samples, rows, seed, alphas):
+    """Return what a path under Settings on the rows (m,) of Samples finds.
 
     For penalties (a,), a dict of the labels (a, n) of all samples, the supports (a, d),
     and the objectives (a,); and the loops that its convergence is judged by.
     """
     # The penalties of the grid, and steps between them, from which features have time
     # to be dropped. After the last step of a path that ended early nothing changes.
-    sparse._max_alpha = alphas[-1] * _SAME
     ratio = alphas[1] / alphas[0]
     n_steps = np.ceil(np.log(ratio) / np.log(_LARGEST_RATIO))
-    path, loops = _quiet_path(
-        sparse.set_params(random_state=seed),
-        data,
-        rows,
+    options = Options(
         alpha_init=alphas[0],
         alpha_multiplier=ratio ** (1 / n_steps),
         min_features=1,
+        max_alpha=alphas[-1] * _SAME,
     )
-    steps = np.searchsorted(path.alphas, alphas * _SAME, side="right") - 1
-    labels = [path.select(alpha=path.alphas[i]).predict(data.X) for i in steps]
+    steps, loops, task, _ = report_by_the_whole(
+        _steps, settings, samples.take(rows), seed, options
+    )
+    units = task.problem.units
+    steps = [units.step(step, settings.kind) for step in steps]
+    penalties = [step.alpha for step in steps]
+    numbers = np.searchsorted(penalties, alphas * _SAME, side="right") - 1
+    centred = centered(samples.X, task.samples.means)
+    labels = [
+        model_of_step(steps[i], settings.kind).outputs(centred).argmax(axis=1)
+        for i in numbers
+    ]
     return {
         "labels": np.array(labels),
-        "supports": path.supports[steps],
-        "objectives": path.objectives[steps],
+        "supports": np.array([steps[i].support for i in numbers]),
+        "objectives": np.array([steps[i].objective for i in numbers]),
     }, loops
 
 
-def _quiet_path(sparse, data, rows=slice(None), **options):
-    """Return a path on rows of Data, and the loops that its convergence is judged by.
+def _steps(settings, samples, seed, options):
+    """Return the Steps of a path, the loops that it is judged by, its Task and Starts.
 
     Fewer clusters are judged by stability, or reported in the end.
     """
-    sparse._judged = []
-    known = data.known(rows)
-    path = report_by_the_whole(sparse.path, data.X[rows], **known, **options)
-    return path, sparse._judged
+    task = Task.of(settings, samples)
+    rng = np.random.RandomState(seed)
+    starts = make_starts(task.problem, settings, rng)
+    training = Training(SparseGEMINI(), samples.X, n_init=None, **settings.training)
+    walked = list(path_steps(task, starts, iter(training), rng, options))
+    walk, _ = walked[-1]
+    kkts = np.array([step.kkt for _, step in walked])
+    return [step for _, step in walked], uncertified(walk.taken, kkts), task, starts
