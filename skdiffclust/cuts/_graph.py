@@ -8,12 +8,12 @@ from sklearn.base import clone
 
 from skdiffclust._affinity import (
     block_distances,
+    product_by_sample,
     refuse_overflow,
     refuse_underflow,
     unit_rows,
 )
 from skdiffclust._duplicates import equal_rows
-from skdiffclust._products import product_by_sample
 from skdiffclust._validation import (
     canonical_rows,
     check_dense_size,

@@ -4,7 +4,9 @@ from dataclasses import fields
 from numbers import Integral, Real
 
 import numpy as np
+from scipy.sparse import sparray, spmatrix
 from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,7 +19,7 @@ from skdiffclust._compat import (
 )
 from skdiffclust._encoder import Encoder
 from skdiffclust._history import warn_of_convergence, warn_of_small_clusters
-from skdiffclust._validation import sample_weights
+from skdiffclust._validation import refuse_container, sample_weights
 from skdiffclust.gemini._models import SkipPerceptron
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._problem import Settings, Units, check_affinity, validated
@@ -39,6 +41,42 @@ def has_features(estimator):
             "predict or score other samples."
         )
     return True
+
+
+class FeatureSelector(SelectorMixin):
+    """The selection of features, of samples that are checked as those of `fit` are."""
+
+    def transform(self, X) -> np.ndarray | sparray | spmatrix:
+        """Reduce X to the selected features.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        X_r : {ndarray, sparse matrix} of shape (n_samples, n_selected_features)
+            The samples with the selected features only.
+        """
+        refuse_container(X)
+        return super().transform(X)
+
+    def inverse_transform(self, X) -> np.ndarray | sparray | spmatrix:
+        """Insert features of zeros where `transform` removed others.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_selected_features)
+            Samples with the selected features only.
+
+        Returns
+        -------
+        X_original : {ndarray, sparse matrix} of shape (n_samples, n_features)
+            The samples with all features, those not selected being zeros.
+        """
+        refuse_container(X)
+        return super().inverse_transform(X)
 
 
 class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):

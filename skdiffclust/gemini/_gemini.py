@@ -11,7 +11,6 @@ from sklearn.utils import check_random_state
 
 from skdiffclust._assignments import order_by_size, softmax
 from skdiffclust._compat import StrOptions, available_if, fit_context
-from skdiffclust._constraints import as_constraints
 from skdiffclust._devices import (
     outside_torch_modes,
     require_torch,
@@ -34,10 +33,10 @@ from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._problem import (
     Samples,
     check_affinity,
-    check_n_clusters,
-    check_unused_precomputed,
     clusters_in,
     make_problem,
+    read_samples,
+    refuse_unused_precomputed,
     validated,
 )
 from skdiffclust.gemini._sparse_rows import centered
@@ -365,15 +364,11 @@ class GEMINI(BaseGEMINI):
             converged after `max_iter` epochs.
         """
         settings = self._settings()
-        check_unused_precomputed(settings)
         if self.device != "auto":
             resolve_device(self.device, "GEMINI")
-        X = validated(self, X, reset=True)
-        check_n_clusters(settings, X.shape[0])
-        samples = Samples.of(X, sample_weight)
-        links = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
-        affinity = check_affinity(affinity, settings, X)
-        samples = replace(samples, affinity=affinity, constraints=links)
+        links = (partial_labels, must_link, cannot_link)
+        samples = read_samples(self, settings, X, sample_weight, affinity, links)
+        X = samples.X
         rng = check_random_state(self.random_state)
         self.n_clusters_curve_ = self.n_clusters_candidates_ = None
         if self.n_clusters == "auto":
@@ -490,7 +485,7 @@ class GEMINI(BaseGEMINI):
         if not hasattr(self, "_units"):
             return self.fit(X, y, sample_weight, affinity=affinity)
         settings = self._settings()
-        check_unused_precomputed(settings)
+        refuse_unused_precomputed(settings)
         model = self._fitted_model()
         X = validated(self, X, reset=False)
         X = X.astype(model.dtype, copy=False)

@@ -114,12 +114,10 @@ def hierarchical_prox(skip, hidden, threshold, hierarchy, groups):
 
 
 def factors_of_groups(penalty_factor, X, row_weights, groups):
-    """Return the factors of the penalties of groups (g,), None if all are one.
+    """Return the factors of the penalties of groups (g,).
 
     `penalty_factor` is the parameter of that name, of centred samples X (n, d).
     """
-    if penalty_factor is None:
-        return None
     if isinstance(penalty_factor, str):
         return unshared(X, row_weights, groups)
     n_features = X.shape[1]

@@ -20,6 +20,7 @@ from scipy.sparse import issparse
 from skdiffclust._affinity import refuse_overflow, refuse_underflow
 from skdiffclust._constraints import (
     Constraints,
+    as_constraints,
     bounds_of_clusters,
     check_feasible,
     restrict,
@@ -109,6 +110,11 @@ class Settings:
     def has_linear_kernel(self):
         """Whether the parameter names the linear kernel."""
         return isinstance(self.kernel, str) and self.kernel == "linear"
+
+    @property
+    def is_of_features(self):
+        """Whether clusters are those of the features, not of another kernel."""
+        return self.has_linear_kernel or self.relation_kind != "kernel"
 
     @property
     def degree(self):
@@ -351,6 +357,26 @@ def make_problem(settings, samples, units=None):
     )
 
 
+def read_samples(estimator, settings, X, sample_weight, affinity, links):
+    """Return the validated Samples of an estimator, which is told their features.
+
+    `links` are the partial labels, must-links and cannot-links.
+    """
+    refuse_unused_precomputed(settings)
+    X = validated(estimator, X, reset=True)
+    n_samples = X.shape[0]
+    if settings.n_clusters != "auto" and settings.n_clusters > n_samples:
+        raise ValueError(
+            f"The 'n_clusters' parameter of {settings.name} must be at most "
+            f"the number of samples, n_samples={n_samples}. Got "
+            f"{settings.n_clusters} instead. Use fewer clusters."
+        )
+    samples = Samples.of(X, sample_weight)
+    constraints = as_constraints(n_samples, *links)
+    affinity = check_affinity(affinity, settings, X)
+    return replace(samples, affinity=affinity, constraints=constraints)
+
+
 def validated(estimator, X, *, reset):
     """Return X as a finite array (n, d), or as a csr_array in canonical format.
 
@@ -362,17 +388,7 @@ def validated(estimator, X, *, reset):
     return canonical_rows(X) if issparse(X) else np.ascontiguousarray(X)
 
 
-def check_n_clusters(settings, n_samples):
-    """Refuse more clusters than samples."""
-    if settings.n_clusters != "auto" and settings.n_clusters > n_samples:
-        raise ValueError(
-            f"The 'n_clusters' parameter of {settings.name} must be at most "
-            f"the number of samples, n_samples={n_samples}. Got "
-            f"{settings.n_clusters} instead. Use fewer clusters."
-        )
-
-
-def check_unused_precomputed(settings):
+def refuse_unused_precomputed(settings):
     """Refuse a precomputed relation that the objective would take as features."""
     used = settings.relation_kind
     for name, relation in ("kernel", "kernel"), ("metric", "distance"):
@@ -436,7 +452,7 @@ def clusters_in(samples, settings, rng):
             "counted by them. Got 'auto' or several numbers instead. Set it, or "
             "use a kernel."
         )
-    if is_given or (kind == "kernel" and not settings.has_linear_kernel):
+    if is_given or not settings.is_of_features:
         rows = rows_to_count(row_weights, rng)
         if relation is None:
             units = Units.of_rows(centered(X, samples.means), row_weights, 0)

@@ -6,9 +6,7 @@ from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import sparray, spmatrix
 from sklearn.base import clone
-from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,28 +17,21 @@ from skdiffclust._compat import (
     fit_context,
     validate_parameter_constraints,
 )
-from skdiffclust._constraints import as_constraints
 from skdiffclust._history import (
     Training,
     drop_stale,
     keep_state_on_error,
     warn_of_convergence,
 )
-from skdiffclust._validation import refuse_container
 from skdiffclust.gemini._base import (
     BaseGEMINI,
+    FeatureSelector,
     not_negative,
     positive,
     report_clusters,
 )
 from skdiffclust.gemini._path import SparsePath, attributes_of_step
-from skdiffclust.gemini._problem import (
-    Samples,
-    check_affinity,
-    check_n_clusters,
-    check_unused_precomputed,
-    validated,
-)
+from skdiffclust.gemini._problem import read_samples
 from skdiffclust.gemini._relations import KERNELS, METRICS
 from skdiffclust.gemini._resume import PathCheckpoint
 from skdiffclust.gemini._sparse_rows import have_equal_columns
@@ -57,42 +48,6 @@ from skdiffclust.gemini._walk import (
     path_steps,
     uncertified,
 )
-
-
-class FeatureSelector(SelectorMixin):
-    """The selection of features, of samples that are checked as those of `fit` are."""
-
-    def transform(self, X) -> np.ndarray | sparray | spmatrix:
-        """Reduce X to the selected features.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        X_r : {ndarray, sparse matrix} of shape (n_samples, n_selected_features)
-            The samples with the selected features only.
-        """
-        refuse_container(X)
-        return super().transform(X)
-
-    def inverse_transform(self, X) -> np.ndarray | sparray | spmatrix:
-        """Insert features of zeros where `transform` removed others.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_selected_features)
-            Samples with the selected features only.
-
-        Returns
-        -------
-        X_original : {ndarray, sparse matrix} of shape (n_samples, n_features)
-            The samples with all features, those not selected being zeros.
-        """
-        refuse_container(X)
-        return super().inverse_transform(X)
 
 
 class SparseGEMINI(FeatureSelector, BaseGEMINI):
@@ -545,15 +500,8 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
     def _task(self, X, sample_weight, affinity, links):
         """Return the Task of samples (n, d) and what is known of them, all checked."""
         settings = self._settings()
-        check_unused_precomputed(settings)
-        X = validated(self, X, reset=True)
-        check_n_clusters(settings, X.shape[0])
-        samples = Samples.of(X, sample_weight)
-        affinity = check_affinity(affinity, settings, X)
-        constraints = as_constraints(X.shape[0], *links)
-        return Task.of(
-            settings, replace(samples, affinity=affinity, constraints=constraints)
-        )
+        samples = read_samples(self, settings, X, sample_weight, affinity, links)
+        return Task.of(settings, samples)
 
     def _shared(self, task):
         """Return the fitted attributes that the steps of a path have in common."""

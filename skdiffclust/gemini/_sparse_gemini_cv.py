@@ -24,7 +24,7 @@ from skdiffclust._compat import (
     StrOptions,
     fit_context,
 )
-from skdiffclust._constraints import as_constraints, bounds_of_clusters
+from skdiffclust._constraints import bounds_of_clusters
 from skdiffclust._history import (
     Training,
     drop_stale,
@@ -33,18 +33,21 @@ from skdiffclust._history import (
     warn_if_unfinished,
     warn_of_convergence,
 )
-from skdiffclust.gemini._base import positive, report_clusters
-from skdiffclust.gemini._path import model_of_step
-from skdiffclust.gemini._problem import (
-    Samples,
-    check_affinity,
-    check_unused_precomputed,
-    clusters_in,
-    validated,
+from skdiffclust.gemini._base import FeatureSelector, positive, report_clusters
+from skdiffclust.gemini._problem import clusters_in, read_samples, validated
+from skdiffclust.gemini._resampling import (
+    check_subsets,
+    choose_number,
+    choose_penalty,
+    draw,
+    grid_of,
+    numbers_of,
+    resample,
+    steps_of,
 )
 from skdiffclust.gemini._resume import check_seed
-from skdiffclust.gemini._sparse_gemini import FeatureSelector, SparseGEMINI
-from skdiffclust.gemini._sparse_rows import arrays_of_rows, centered, near_one
+from skdiffclust.gemini._sparse_gemini import SparseGEMINI
+from skdiffclust.gemini._sparse_rows import arrays_of_rows, near_one
 from skdiffclust.gemini._stability import (
     LEAST_RATIO,
     cluster_stability,
@@ -52,18 +55,9 @@ from skdiffclust.gemini._stability import (
     structure_of,
     support_stability,
 )
-from skdiffclust.gemini._starts import make_starts, warn_if_unequal
-from skdiffclust.gemini._walk import (
-    Options,
-    Task,
-    make_path,
-    path_steps,
-    uncertified,
-)
+from skdiffclust.gemini._starts import warn_if_unequal
+from skdiffclust.gemini._walk import Options, make_path
 
-# Largest factor from one penalty of the path of a subset to the next.
-_LARGEST_RATIO = 1.2
-_SAME = 1 + 1e-9  # penalties of a path and of a grid, but for rounding
 _KEEP_THRESHOLD = 0.9  # of `path_`, as by default
 # What the paths are told of the samples.
 _GIVEN = (
@@ -322,48 +316,43 @@ class SparseGEMINICV(
         given = (sample_weight, affinity, partial_labels, must_link, cannot_link)
         self._refuse_unrequested(given)
         sparse = self._sparse()
-        numbers = self._numbers(sparse.n_clusters)
+        numbers = numbers_of(self.n_clusters, sparse.n_clusters)
         is_auto = numbers == "auto"
-        settings = sparse._settings()
-        check_unused_precomputed(settings)
-        X = validated(self, X, reset=True)
-        samples = Samples.of(X, sample_weight)
+        # Numbers of clusters are compared with the samples of a subset below.
+        settings = replace(sparse._settings(), n_clusters="auto")
+        links = (partial_labels, must_link, cannot_link)
+        samples = read_samples(self, settings, X, sample_weight, affinity, links)
+        X = samples.X
         present = np.flatnonzero(samples.row_weights > 0)
-        self._check_subsets(len(present), 2 if is_auto else max(numbers))
-        constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
+        fraction = self.sample_fraction
+        check_subsets(fraction, len(present), 2 if is_auto else max(numbers))
         if not is_auto:
-            least, most = bounds_of_clusters(constraints)
+            least, most = bounds_of_clusters(samples.constraints)
             # If links exclude all numbers, an error says why.
             numbers = [n for n in numbers if least <= n <= most] or numbers
-        affinity = check_affinity(affinity, settings, X)
-        samples = replace(samples, affinity=affinity, constraints=constraints)
         rng = check_random_state(self.random_state)
         seed = rng.randint(2**31 - 1)
-        subsets = [self._draw(present, rng) for _ in range(self.n_resamples)]
+        subsets = [draw(fraction, present, rng) for _ in range(self.n_resamples)]
         structure = None
-        is_of_features = settings.has_linear_kernel or (
-            settings.relation_kind != "kernel"
-        )
-        if affinity is None and is_of_features:
+        if affinity is None and settings.is_of_features:
             structure = structure_of(near_one(X[present]), rng)
         self.n_clusters_curve_ = self.n_clusters_candidates_ = None
         if is_auto or len(numbers) > 1:
             count = clusters_in(samples, settings, rng)
-            is_said = structure is None or structure.is_clear
-            count.publish(self, warns=is_said)
-            numbers = [_choose_number(numbers, count, structure)]
+            count.publish(self, warns=structure is None or structure.is_clear)
+            numbers = [choose_number(numbers, count, structure)]
             # The subsets may be smaller than the samples that were counted.
-            self._check_subsets(len(present), *numbers)
+            check_subsets(fraction, len(present), *numbers)
         (n_clusters,) = numbers
         sparse.set_params(n_clusters=n_clusters, random_state=seed)
         sparse._validate_params()
         settings = sparse._settings()
         options = Options(min_features=self.min_features)
         steps, judged, task, starts = report_by_the_whole(
-            _steps, settings, samples.take(slice(None)), seed, options
+            steps_of, settings, samples.take(slice(None)), seed, options
         )
         path = make_path(steps, task, _KEEP_THRESHOLD, sparse, task.shared)
-        alphas = self._grid(path)
+        alphas = grid_of(path, self.n_alphas, self.min_features)
 
         store, records = self._open(checkpoint, resume, samples, sparse, alphas)
         parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
@@ -400,7 +389,7 @@ class SparseGEMINICV(
 
         self._publish(path, alphas, records, samples.row_weights)
         named = replace(settings, name="SparseGEMINICV")
-        report_clusters(named, self.labels_, constraints)
+        report_clusters(named, self.labels_, samples.constraints)
         warn_if_unequal(samples, self.labels_, starts, "SparseGEMINICV")
         self._publish_structure(structure, n_clusters, X, present, rng)
         training.finish([])
@@ -499,20 +488,6 @@ class SparseGEMINICV(
         """Return the unfitted SparseGEMINI whose paths are computed."""
         return SparseGEMINI() if self.estimator is None else clone(self.estimator)
 
-    def _numbers(self, default):
-        """Return "auto", or the list of numbers of clusters to choose from."""
-        numbers = default if self.n_clusters is None else self.n_clusters
-        if isinstance(numbers, str):
-            return numbers
-        numbers = [numbers] if isinstance(numbers, Integral) else list(numbers)
-        if not numbers or not all(map(positive.is_satisfied_by, numbers)):
-            raise ValueError(
-                "The 'n_clusters' parameter of SparseGEMINICV must be "
-                f"{positive}, or a sequence of such. Got {self.n_clusters!r} instead. "
-                "Give the values to choose from."
-            )
-        return [int(number) for number in numbers]
-
     def _publish_structure(self, structure, n_clusters, X, present, rng):
         """Assign what was found about the Structure of X (n, d) in samples (m,) of it.
 
@@ -550,23 +525,6 @@ class SparseGEMINICV(
                     "again without them.",
                 )
 
-    def _grid(self, path):
-        """Return the penalties (n_alphas,) between the ends of a path."""
-        if len(path) > 1:
-            return np.geomspace(path.alphas[1], path.alphas[-1] * 1.05, self.n_alphas)
-        n_features = len(path.supports[0])
-        if path.supports[0].any() and self.min_features >= n_features:
-            raise ValueError(
-                "The 'min_features' parameter of SparseGEMINICV must be less than the "
-                f"number of features, n_features={n_features}. Got "
-                f"{self.min_features} instead. Lower it, or use GEMINI."
-            )
-        # No more features than that are used without a penalty, or none of equal
-        # samples, whose objective is zero. The grid has small penalties, which cost at
-        # most a thousandth of the objective.
-        largest = 1e-3 * (path.objectives[0] or 1.0) / (path.penalties[0] or 1.0)
-        return np.geomspace(0.1 * largest, largest, self.n_alphas)
-
     def _publish(self, path, alphas, outcomes, weights):
         """Assign the fitted attributes of the path of all samples, and of subsets.
 
@@ -600,37 +558,6 @@ class SparseGEMINICV(
         self.alpha_ = self.estimator_.alpha_
         self.labels_ = self.estimator_.labels_
         self.n_clusters_ = self.estimator_.n_clusters_
-
-    def _check_subsets(self, n_samples, n_clusters):
-        """Refuse samples of which no subset can be taken."""
-        if n_clusters > max(n_samples, 2):
-            raise ValueError(
-                "The 'n_clusters' parameter of SparseGEMINICV must be at most the "
-                f"number of samples (of positive weight), n_samples={n_samples}. Got "
-                f"{n_clusters} instead. Use fewer clusters."
-            )
-        if self._subset_size(n_samples) >= n_samples:
-            raise ValueError(
-                "The 'sample_fraction' parameter of SparseGEMINICV must leave at least "
-                f"one of the {n_samples} samples (of positive weight) out. Got "
-                f"{self.sample_fraction} instead. Lower it, or pass more samples."
-            )
-        if self._subset_size(n_samples) < n_clusters:
-            raise ValueError(
-                "The 'sample_fraction' parameter of SparseGEMINICV must keep at least "
-                f"n_clusters={n_clusters} of the {n_samples} samples. Got "
-                f"{self.sample_fraction} instead. Raise it, or pass more samples."
-            )
-
-    def _subset_size(self, n_samples):
-        """Return the number of samples of a subset."""
-        return max(round(self.sample_fraction * n_samples), 2)
-
-    def _draw(self, present, rng):
-        """Return rows of those present (m,), a subset, and the seed of its paths."""
-        size = self._subset_size(len(present))
-        chosen = np.sort(rng.choice(len(present), size=size, replace=False))
-        return present[chosen], rng.randint(2**31 - 1)
 
     def _open(self, checkpoint, resume, samples, sparse, alphas):
         """Return a Checkpoint, and the list of what `resample` has found for it.
@@ -671,90 +598,3 @@ class SparseGEMINICV(
         """Return which features (d,) are selected."""
         check_is_fitted(self)
         return self.estimator_.get_support()
-
-
-def _choose_number(numbers, count, structure):
-    """Return the number of clusters that is chosen from a list of numbers, or "auto".
-
-    `count` is a ClusterCount and `structure` a Structure or None.
-    """
-    if numbers == "auto":
-        return count.best
-    returns = 1 not in count.candidates.numbers
-    if 1 in numbers and not (returns if structure is None else structure.is_clear):
-        return 1
-    several = [each for each in numbers if each > 1] or numbers
-    return max([n for n in several if n <= count.best], default=min(several))
-
-
-def choose_penalty(path, alphas, cluster_stability, support_stability, probabilities):
-    """Return the most stable of penalties (a,), its value, and the penalty of a step.
-
-    Among those at which a path keeps all clusters and a feature; the values are 0 if
-    there is none. Stabilities are (a,), selection probabilities (a, d).
-    """
-    counts = np.array([len(np.unique(each)) for each in path.labels])
-    is_whole = (counts >= counts[0]) & (path.n_features > 0)
-    steps = np.searchsorted(path.alphas, alphas, side="right") - 1
-    # The model before any penalty is not judged.
-    is_whole[: steps[0]] = False
-    # The clusters count half as much as the features, which the penalty selects.
-    roots = np.sqrt(np.maximum(cluster_stability, 0))
-    stability = np.where(is_whole[steps], roots * support_stability, -np.inf)
-    best = int(np.argmax(stability))
-    if not is_whole[steps].any():
-        return best, 0.0, 0.0
-    is_frequent = probabilities[best] >= 0.5
-    n_other = np.count_nonzero(path.supports != is_frequent, axis=1)
-    n_other[~is_whole] = len(is_frequent) + 1
-    return best, float(alphas[best]), float(path.alphas[np.argmin(n_other)])
-
-
-def resample(settings, samples, rows, seed, alphas):
-    """Return what a path under Settings on the rows (m,) of Samples finds.
-
-    For penalties (a,), a dict of the labels (a, n) of all samples, the supports (a, d),
-    and the objectives (a,); and the loops that its convergence is judged by.
-    """
-    # The penalties of the grid, and steps between them, from which features have time
-    # to be dropped. After the last step of a path that ended early nothing changes.
-    ratio = alphas[1] / alphas[0]
-    n_steps = np.ceil(np.log(ratio) / np.log(_LARGEST_RATIO))
-    options = Options(
-        alpha_init=alphas[0],
-        alpha_multiplier=ratio ** (1 / n_steps),
-        min_features=1,
-        max_alpha=alphas[-1] * _SAME,
-    )
-    steps, loops, task, _ = report_by_the_whole(
-        _steps, settings, samples.take(rows), seed, options
-    )
-    units = task.problem.units
-    steps = [units.step(step, settings.kind) for step in steps]
-    penalties = [step.alpha for step in steps]
-    numbers = np.searchsorted(penalties, alphas * _SAME, side="right") - 1
-    centred = centered(samples.X, task.samples.means)
-    labels = [
-        model_of_step(steps[i], settings.kind).outputs(centred).argmax(axis=1)
-        for i in numbers
-    ]
-    return {
-        "labels": np.array(labels),
-        "supports": np.array([steps[i].support for i in numbers]),
-        "objectives": np.array([steps[i].objective for i in numbers]),
-    }, loops
-
-
-def _steps(settings, samples, seed, options):
-    """Return the Steps of a path, the loops that it is judged by, its Task and Starts.
-
-    Fewer clusters are judged by stability, or reported in the end.
-    """
-    task = Task.of(settings, samples)
-    rng = np.random.RandomState(seed)
-    starts = make_starts(task.problem, settings, rng)
-    training = Training(SparseGEMINI(), samples.X, n_init=None, **settings.training)
-    walked = list(path_steps(task, starts, iter(training), rng, options))
-    walk, _ = walked[-1]
-    kkts = np.array([step.kkt for _, step in walked])
-    return [step for _, step in walked], uncertified(walk.taken, kkts), task, starts

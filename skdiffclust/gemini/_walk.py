@@ -76,9 +76,9 @@ class Task:
             )
         problem = make_problem(settings, samples)
         groups = Groups.of(settings.groups, len(samples.means))
-        factors = factors_of_groups(
-            settings.penalty_factor, problem.X, problem.row_weights, groups
-        )
+        factors = settings.penalty_factor
+        if factors is not None:
+            factors = factors_of_groups(factors, problem.X, problem.row_weights, groups)
         penalty = GroupLasso(groups, 0.0, factors, settings.hierarchy)
         return cls(settings, samples, problem, penalty)
 

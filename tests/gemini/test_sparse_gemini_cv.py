@@ -24,7 +24,7 @@ from sklearn.preprocessing import FunctionTransformer
 from skdiffclust import SparseGEMINI, SparseGEMINICV
 from skdiffclust._history import report_by_the_whole, warn_of_convergence
 from skdiffclust.gemini import gemini_score
-from skdiffclust.gemini._sparse_gemini_cv import choose_penalty, resample
+from skdiffclust.gemini._resampling import choose_penalty, resample
 from skdiffclust.gemini._stability import (
     cluster_stability,
     co_assignment_uncertainty,
