@@ -415,13 +415,12 @@ class GEMINI(BaseGEMINI):
                 ),
             )
 
-        best = MODELS[self.model].from_arrays(training.best.best_state)
-        model = units.model(best)
+        best = training.best
+        model = units.model(MODELS[self.model].from_arrays(best.best_state))
         # Those that `predict` computes logits of.
         rows = problem.X if self.model == "free" else centered(X, samples.means)
         model = ordered(model, model.outputs(rows), samples.row_weights)
         logits = model.outputs(rows)
-        best = training.best
         first = best.history["loss"][0]
         has_gained = best.best_loss < first - self.tol * abs(first)
         # The last run, unless a callback ended the fit, is that of a hard partition.

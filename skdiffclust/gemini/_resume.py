@@ -71,8 +71,7 @@ class PathCheckpoint:
         steps = [self._step(record) for record in records]
         if steps:
             restore_stream(walk.rng, state)
-            for name, array in walk.arrays().items():
-                array[...] = state[name]
+            walk.restore(state, walk.rng.get_state())
             walk.scale = abs(steps[0].objective)
         return steps
 

@@ -169,13 +169,15 @@ class Walk:
         }
 
     def save(self):
-        """Return copies of all that a step changes."""
+        """Return copies of all arrays that a step changes, and the state of the stream.
+
+        They are the arguments of `restore`.
+        """
         arrays = {name: array.copy() for name, array in self.arrays().items()}
         return arrays, self.rng.get_state()
 
-    def restore(self, saved):
+    def restore(self, arrays, stream):
         """Continue from what `save` returned."""
-        arrays, stream = saved
         for name, array in self.arrays().items():
             array[...] = arrays[name]
         self.rng.set_state(stream)
@@ -417,7 +419,7 @@ def path_steps(task, starts, loops, rng, options, begun=None):
             return
         n_left = np.count_nonzero(task.penalty.groups.sums(were_in & ~step.support))
         if options.refine and n_left > 1 and alpha > _SMALLEST_RATIO * last_alpha > 0:
-            walk.restore(before)
+            walk.restore(*before)
             alpha = float(np.sqrt(alpha * last_alpha))
             continue
         yield walk, step
@@ -451,12 +453,12 @@ def advance_to(alpha, walk):
     """
     if walk.task.is_exact:
         before = first_alpha(walk)
-        while before is not None and before < alpha and walk.support.any():
+        if before is None:
+            return None
+        while before < alpha and walk.support.any():
             if walk.advance(before) is None:
                 return None
             before *= MULTIPLIER
-        if before is None:
-            return None
     # A single solution is computed to more digits.
     return walk.advance(alpha, is_last=True)
 
@@ -477,7 +479,7 @@ def first_alpha(walk):
         before = walk.save()
         alpha = _SMALLEST_SHARE * largest_alpha(problem, walk.model, task.penalty)
         step = walk.advance(alpha, is_trial=True)
-        walk.restore(before)
+        walk.restore(*before)
         if step is None:
             return None
         return alpha if step.kkt <= TOLERANCE else 10 * alpha
@@ -494,7 +496,7 @@ def first_alpha(walk):
         if step is None:
             return None
         if np.count_nonzero(step.support) < n_in:
-            walk.restore(before)
+            walk.restore(*before)
             return alpha / 2
         alpha *= 2
 

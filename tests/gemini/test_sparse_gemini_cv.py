@@ -148,6 +148,19 @@ def test_a_scaled_gamma_is_that_of_the_score():
     assert not hasattr(stable.estimator_, "gamma_")
 
 
+@pytest.mark.parametrize("params", [{}, {"batch_size": 20}], ids=str)
+@pytest.mark.few_epochs
+def test_the_path_of_all_samples_is_that_of_the_estimator(params):
+    X = problem()[8:72]  # weights of 1 / 64 have an exact sum
+    stable = search(2, **{**QUICK, "batch_size": None, **params}).fit(X)
+    path = clone(stable.estimator_).path(X, min_features=1)
+    assert len(path) == len(stable.path_) > 2
+    for step, expected in zip(path.steps, stable.path_.steps, strict=True):
+        assert step.alpha == expected.alpha
+        for array, other in zip(step.weights, expected.weights, strict=True):
+            assert_array_equal(array, other)
+
+
 def test_stabilities_of_known_cases(global_random_seed):
     same = np.tile([[0, 0, 1, 1]], (3, 1, 1))
     assert_allclose(cluster_stability(same), [1.0])
