@@ -35,8 +35,9 @@ from skdiffclust.datasets import make_celeux_one, make_celeux_two
 from skdiffclust.gemini import gemini_score
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._penalties import GroupLasso, Groups
+from skdiffclust.gemini._problem import Problem
 from skdiffclust.gemini._relations import make_relation
-from skdiffclust.gemini._training import Problem, loss_and_gradients
+from skdiffclust.gemini._training import loss_and_gradients
 
 RATE = 1e-3
 MODES = "ova", "ovo"

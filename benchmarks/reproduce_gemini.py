@@ -20,10 +20,13 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import scale
 
 from skdiffclust import SparseGEMINI, SparseGEMINICV
+from skdiffclust._history import Training
 from skdiffclust.datasets import make_celeux_one, make_celeux_two
-from skdiffclust.gemini._base import Starts
-from skdiffclust.gemini._models import new_model
+from skdiffclust.gemini._models import MODELS as MODEL_KINDS
 from skdiffclust.gemini._path import choose_step
+from skdiffclust.gemini._problem import Samples
+from skdiffclust.gemini._starts import Starts
+from skdiffclust.gemini._walk import Options, Task, make_path, path_steps
 from skdiffclust.metrics import clustering_accuracy, variable_selection_error_rate
 
 RESULTS = Results(Path("reproduce_gemini.jsonl"))
@@ -38,21 +41,20 @@ def problem(scenario, seed):
     return make_celeux_one(scenario, random_state=seed)
 
 
-class FromRandomWeights(SparseGEMINI):
-    """SparseGEMINI whose first stage starts from random weights, not from k-means.
+def path_from_random_weights(sparse, X, **options):
+    """Return the path whose first stage starts from random weights, not from k-means.
 
-    No parameter asks for that, so that a private method is replaced.
+    No parameter asks for that, but the path takes its starts as a value.
     """
-
-    def _starts(self, problem, kind, rng):
-        """Return one random model."""
-        sizes = self._layer_sizes(problem.X.shape[1])
-        model = new_model(kind, None, sizes, rng, problem.X.dtype)
-        return Starts(problem, 1, False, [model])
-
-
-# Otherwise the method above would replace nothing, and k-means be used in silence.
-assert hasattr(SparseGEMINI, "_starts")
+    settings = sparse._settings()
+    task = Task.of(settings, Samples.of(X, None))
+    rng = np.random.RandomState(sparse.random_state)
+    sizes = settings.layer_sizes(X.shape[1])
+    model = MODEL_KINDS[settings.kind].with_random_weights(sizes, rng, X.dtype)
+    starts = Starts(task.problem, 1, False, [model])
+    training = Training(sparse, X, n_init=None, **settings.training)
+    walked = path_steps(task, starts, iter(training), rng, Options(**options))
+    return make_path([step for _, step in walked], task, 0.9, sparse, task.shared)
 
 
 def rates(path, step, y, informative):
@@ -92,10 +94,11 @@ def run_published(objective, scenario, mode, model, seed):
     """Return a run of Table 2 or 8 with the published settings."""
     X, y, informative = problem(scenario, seed)
     params = {"objective": objective, "mode": mode, "model": model}
-    sparse = FromRandomWeights(
+    sparse = SparseGEMINI(
         y.max() + 1, random_state=seed, **params, **published(scenario)
     )
-    path = sparse.path(X, alpha_init=0.1, min_features=int(informative.sum()))
+    options = {"alpha_init": 0.1, "min_features": int(informative.sum())}
+    path = path_from_random_weights(sparse, X, **options)
     return rates(path, chosen_from(path, 1), y, informative)
 
 

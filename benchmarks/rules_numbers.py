@@ -115,7 +115,6 @@ NUMBERS = {
         "LEAST_RATIO": ("row", "structure_gemini.py"),
         "with_normal_scores": ("derived", "the middle of a rank"),
         "by_densest_quarter": ("derived", "a quarter of a normal distribution"),
-        "warn_of_other_clusters": ("derived", "per cent"),
         "gaussian_like": ("derived", "a root"),
     },
 }

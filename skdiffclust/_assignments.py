@@ -56,3 +56,25 @@ def simplified_silhouette(distances, weight):
     first, second = np.partition(distances, 1, axis=1)[:, :2].T.astype(np.float64)
     ratio = np.divide(first, second, out=np.ones_like(first), where=second > 0)
     return float(weight @ (1.0 - ratio)) / float(weight.sum())
+
+
+def adjusted_rand(one, other, weights=None):
+    """Return the adjusted Rand index of labels (n,) and labels (n,), from 0 on.
+
+    As scikit-learn's, without its checks, which take most of its time. With weights
+    (n,) a pair of samples counts as much as the product of theirs.
+    """
+    total = float(len(one)) if weights is None else float(weights.sum())
+    alone = total if weights is None else float(np.square(weights).sum())
+    n_labels = int(other.max()) + 1
+    cells = one * n_labels + other
+    table = np.bincount(cells, weights, minlength=(one.max() + 1) * n_labels)
+    table = table.reshape(-1, n_labels).astype(np.float64)
+    # Ordered pairs in one cluster of both, of the first, of the second, and all.
+    both = np.square(table).sum() - alone
+    first = np.square(table.sum(axis=1)).sum() - alone
+    second = np.square(table.sum(axis=0)).sum() - alone
+    pairs = total**2 - alone
+    by_chance = first * second / pairs if pairs > 0 else 0.0
+    largest = (first + second) / 2
+    return 1.0 if largest == by_chance else (both - by_chance) / (largest - by_chance)

@@ -1,6 +1,8 @@
 """GEMINI: discriminative clustering by a generalised mutual information."""
 
 from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -9,7 +11,6 @@ from sklearn.utils import check_random_state
 
 from skdiffclust._assignments import order_by_size, softmax
 from skdiffclust._compat import StrOptions, available_if, fit_context
-from skdiffclust._constraints import as_constraints
 from skdiffclust._devices import (
     outside_torch_modes,
     require_torch,
@@ -24,14 +25,28 @@ from skdiffclust._optimisers import Adam
 from skdiffclust.gemini._base import (
     BaseGEMINI,
     has_features,
-    ordered,
     positive,
     report_clusters,
 )
 from skdiffclust.gemini._calibration import temperature_of
 from skdiffclust.gemini._models import MODELS
+from skdiffclust.gemini._problem import (
+    Samples,
+    check_affinity,
+    clusters_in,
+    make_problem,
+    read_samples,
+    refuse_unused_precomputed,
+    validated,
+)
 from skdiffclust.gemini._sparse_rows import centered
-from skdiffclust.gemini._stream import check_stream, continue_training
+from skdiffclust.gemini._starts import make_starts, ordered, warn_if_unequal
+from skdiffclust.gemini._stream import (
+    check_given,
+    check_widths,
+    continue_training,
+    new_stream,
+)
 from skdiffclust.gemini._training import train_model
 
 # Samples per cluster from which a batch of a stream tells the temperature.
@@ -241,6 +256,8 @@ class GEMINI(BaseGEMINI):
     _parameter_constraints = {
         **BaseGEMINI._parameter_constraints,
         "n_clusters": [positive, StrOptions({"auto"})],
+        "kernel_params": [dict, None],
+        "device": "no_validation",  # `resolve_device` names those that are present
         "model": [StrOptions({"linear", "mlp", "free"}), callable],
     }
 
@@ -286,7 +303,6 @@ class GEMINI(BaseGEMINI):
         self.random_state = random_state
 
     @keep_state_on_error
-    @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=False)
     def fit(
         self,
@@ -347,9 +363,12 @@ class GEMINI(BaseGEMINI):
             equal sizes, links are not satisfied, the loss diverges, or training has not
             converged after `max_iter` epochs.
         """
-        X, row_weights, means = self._check_rows(X, sample_weight)
-        constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
-        affinity = self._check_affinity(affinity, X)
+        settings = self._settings()
+        if self.device != "auto":
+            resolve_device(self.device, "GEMINI")
+        links = (partial_labels, must_link, cannot_link)
+        samples = read_samples(self, settings, X, sample_weight, affinity, links)
+        X = samples.X
         rng = check_random_state(self.random_state)
         self.n_clusters_curve_ = self.n_clusters_candidates_ = None
         if self.n_clusters == "auto":
@@ -359,62 +378,60 @@ class GEMINI(BaseGEMINI):
                     "module as model, whose width is that number. Got 'auto' instead. "
                     "Set it."
                 )
-            count = self._count_clusters(
-                X, row_weights, means, affinity, constraints, rng
-            )
-            self._n_clusters = count.best
+            count = clusters_in(samples, settings, rng)
+            settings = replace(settings, n_clusters=count.best)
             count.publish(self)
-        if self.__sklearn_tags__().input_tags.pairwise and self.model != "free":
+        if settings.is_precomputed and self.model != "free":
             raise ValueError(
                 "The 'model' parameter of GEMINI must be 'free' for a precomputed "
                 f"relation, where samples have no features. Got {self.model!r} "
                 "instead. Pass features as X, and the matrix as fit(X, affinity=...)."
             )
-        problem = self._problem(X, row_weights, means, constraints, affinity)
+        problem = make_problem(settings, samples)
         self._affinity_given = affinity is not None
         if callable(self.model):
-            self._fit_module(X, y, problem, means, rng)
+            self._fit_module(samples, y, problem, settings, rng)
             return self
         units = problem.units
-        gamma = self._gamma_attribute(units, X.shape[1])
-        starts = self._starts(problem, self.model, rng)
+        gamma = settings.gamma_attribute(units, X.shape[1])
+        starts = make_starts(problem, settings, rng)
         problem = starts.problem
         n_starts = starts.n_trained + starts.has_sharp
 
-        training = Training(self, X, y, **self._training_params(), n_init=n_starts)
+        training = Training(self, X, y, **settings.training, n_init=n_starts)
         for number, (loop, model) in enumerate(
             zip(training, starts.models, strict=False)
         ):
+            is_final = number == starts.final
             train_model(
                 model,
                 problem,
                 loop,
-                Adam(model.arrays, self.learning_rate),
-                batch_size=self._batch(X.shape[0]),
+                None if is_final else Adam(model.arrays, self.learning_rate),
+                batch_size=settings.batch(X.shape[0]),
                 random_state=rng,
                 attributes=lambda model: (
-                    _attributes(units.model(model), problem, means) | gamma
+                    _attributes(units.model(model), problem, samples.means) | gamma
                 ),
-                is_final=number == starts.final,
             )
 
-        best = MODELS[self.model].from_arrays(training.best.best_state)
-        model = units.model(best)
-        # Those that `predict` computes logits of.
-        rows = problem.X if self.model == "free" else centered(X, means)
-        model = ordered(model, model.outputs(rows), row_weights)
-        logits = model.outputs(rows)
         best = training.best
+        model = units.model(MODELS[self.model].from_arrays(best.best_state))
+        # Those that `predict` computes logits of.
+        rows = problem.X if self.model == "free" else centered(X, samples.means)
+        model = ordered(model, model.outputs(rows), samples.row_weights)
+        logits = model.outputs(rows)
         first = best.history["loss"][0]
         has_gained = best.best_loss < first - self.tol * abs(first)
         # The last run, unless a callback ended the fit, is that of a hard partition.
         is_sharp = best is training.loops[-1] and len(training.loops) == n_starts
-        attributes = _attributes(model, problem, means) | gamma
-        attributes |= self._device_attribute(problem)
+        attributes = _attributes(model, problem, samples.means) | gamma
+        if self.model == "mlp":
+            attributes["device_"] = problem.device or "cpu"
         attributes["_units"] = units
         attributes["start_kept_"] = starts.has_sharp and is_sharp and not has_gained
-        self._publish(logits, attributes, problem, best)
-        self._warn_if_unequal(X, row_weights, self.labels_, starts, "GEMINI")
+        self._publish(logits, attributes, problem, settings, best)
+        warn_if_unequal(samples, self.labels_, starts, "GEMINI")
         training.finish()
         return self
 
@@ -466,27 +483,33 @@ class GEMINI(BaseGEMINI):
             )
         if not hasattr(self, "_units"):
             return self.fit(X, y, sample_weight, affinity=affinity)
-        X, row_weights, means = self._check_rows(X, sample_weight, first=False)
-        check_stream(self, affinity)
-        problem = self._problem(
-            X,
-            row_weights,
-            means,
-            None,
-            self._check_affinity(affinity, X),
-            units=self._units,
+        settings = self._settings()
+        refuse_unused_precomputed(settings)
+        model = self._fitted_model()
+        X = validated(self, X, reset=False)
+        X = X.astype(model.dtype, copy=False)
+        samples = Samples.of(X, sample_weight, self.means_)
+        check_widths(model, settings)
+        check_given(affinity, self._affinity_given)
+        affinity = check_affinity(affinity, settings, X)
+        problem = make_problem(
+            settings, replace(samples, affinity=affinity), self._units
         )
-        best, loop, self._stream = continue_training(self, problem)
+        stream = deepcopy(getattr(self, "_stream", None))
+        if stream is None:
+            stream = new_stream(model, settings, self.random_state)
+        best, loop = continue_training(model, problem, settings, *stream)
+        self._stream = stream
         model = self._units.model(best)
-        vars(self).update(_attributes(model, problem, means))
+        vars(self).update(_attributes(model, problem, samples.means))
         drop_stale(self, ["start_kept_"])
-        logits = model.outputs(centered(X, means))
+        logits = model.outputs(centered(X, samples.means))
         self.labels_ = logits.argmax(axis=1)
         self.n_clusters_ = len(np.unique(self.labels_))
-        n_present = np.count_nonzero(row_weights)
-        if self.n_clusters_ > 1 and n_present >= _LEAST_ROWS * self._n_clusters:
+        n_present = np.count_nonzero(samples.row_weights)
+        if self.n_clusters_ > 1 and n_present >= _LEAST_ROWS * settings.n_clusters:
             rows = problem.some_rows
-            self.temperature_ = temperature_of(logits[rows], row_weights[rows])
+            self.temperature_ = temperature_of(logits[rows], samples.row_weights[rows])
         self.n_iter_ += loop.n_iter
         self.history_ = {
             name: self.history_[name] + curve
@@ -494,50 +517,54 @@ class GEMINI(BaseGEMINI):
         }
         return self
 
-    def _fit_module(self, X, y, problem, means, rng):
-        """Train a copy of the module on X (n, d), of which `problem` is."""
+    @outside_torch_modes
+    def _fit_module(self, samples, y, problem, settings, rng):
+        """Train a copy of the module on Samples, of which `problem` is."""
         require_torch("GEMINI with a module as model")
         from skdiffclust._torch import isolated_streams, module_on_cpu, own_module
         from skdiffclust.gemini._torch import ModuleModel, module_logits
 
+        X = samples.X
+        n_clusters = settings.n_clusters
         device = resolve_device(self.device, "GEMINI")
         module = own_module(
             self.model, "'model' parameter of GEMINI", "'linear', 'mlp', 'free'"
         )
-        shared = {"means_": means, "device_": device}
-        shared |= self._gamma_attribute(problem.units, X.shape[1])
+        shared = {"means_": samples.means, "device_": device}
+        shared |= settings.gamma_attribute(problem.units, X.shape[1])
 
         def attributes(state, columns):
             encoder = module_on_cpu(module, state)
             return shared | {"encoder_": encoder, "_columns": columns}
 
-        params = self._training_params()
-        training = Training(self, X, y, **params, n_init=1)
-        unordered = np.arange(self._n_clusters)
+        training = Training(self, X, y, **settings.training, n_init=1)
+        unordered = np.arange(n_clusters)
         with isolated_streams(rng, device):
-            model = ModuleModel(module, self._n_clusters, X, problem, device)
+            model = ModuleModel(module, n_clusters, X, problem, device)
             for loop in training:
                 model.train(
                     loop,
                     self.learning_rate,
-                    self._batch(len(X)),
+                    settings.batch(len(X)),
                     rng,
                     lambda: attributes(model.state(), unordered),
                 )
-        best = training.best.best_state
-        encoder = module_on_cpu(module, best)
-        logits = module_logits(encoder, X, self._n_clusters)
-        labels = logits.argmax(axis=1)
-        order = order_by_size(labels, self._n_clusters, problem.row_weights)
-        self._publish(logits[:, order], attributes(best, order), problem, training.best)
+        best = training.best
+        encoder = module_on_cpu(module, best.best_state)
+        logits = module_logits(encoder, X, n_clusters)
+        order = order_by_size(logits.argmax(axis=1), n_clusters, problem.row_weights)
+        fitted = attributes(best.best_state, order)
+        self._publish(logits[:, order], fitted, problem, settings, best)
         training.finish()
 
-    def _publish(self, logits, attributes, problem, loop):
+    def _kind(self):
+        """Return the name of the model in the registry, or "module"."""
+        return "module" if callable(self.model) else self.model
+
+    def _publish(self, logits, attributes, problem, settings, loop):
         """Assign the fitted attributes: those given, and those of logits (n, k)."""
         self.labels_ = logits.argmax(axis=1)
-        self.n_clusters_ = report_clusters(
-            "GEMINI", self.labels_, self._n_clusters, self._mode(), problem.constraints
-        )
+        self.n_clusters_ = report_clusters(settings, self.labels_, problem.constraints)
         drop_stale(self, _BY_MODEL)
         vars(self).update(attributes)
         if self.model != "free":

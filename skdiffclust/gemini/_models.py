@@ -4,7 +4,7 @@ All have the members of `Encoder`: ``arrays``, the list of what is trained, in p
 and their ``names``; ``forward(X)`` with what ``backward`` needs;
 ``backward(gradient, inputs)``, the gradients in the order of ``arrays``;
 ``outputs(X)``, which gives a sample the same bits wherever it stands. ``from_arrays``
-makes a model from a list.
+makes a model from a list, ``with_random_weights`` one of some widths of layers.
 """
 
 from dataclasses import dataclass
@@ -20,6 +20,14 @@ class SkipPerceptron:
 
     skip: np.ndarray
     perceptron: Encoder
+
+    @classmethod
+    def with_random_weights(cls, layer_sizes, random_state, dtype):
+        """Return a model with random arrays; `layer_sizes` is [d, *hidden, k]."""
+        perceptron = Encoder.with_random_weights(layer_sizes, random_state, dtype)
+        ends = layer_sizes[:: len(layer_sizes) - 1]
+        skip = Encoder.with_random_weights(ends, random_state, dtype)
+        return cls(skip.weights[0], perceptron)
 
     @classmethod
     def from_arrays(cls, arrays):
@@ -82,6 +90,13 @@ class FreeAssignments:
     table: np.ndarray
 
     @classmethod
+    def with_random_weights(cls, layer_sizes, random_state, dtype):
+        """Return a model with random arrays for [n_distinct, ..., k]."""
+        # The spread of a linear model's logits on standardised features.
+        size = layer_sizes[0], layer_sizes[-1]
+        return cls(random_state.normal(scale=0.5, size=size).astype(dtype))
+
+    @classmethod
     def from_arrays(cls, arrays):
         """Return the model of one table."""
         return cls(*arrays)
@@ -120,27 +135,7 @@ class FreeAssignments:
         return FreeAssignments(self.table[:, order])
 
 
-def new_model(kind, n_distinct, layer_sizes, random_state, dtype):
-    """Return a model with random arrays; `layer_sizes` is [d, *hidden, k].
-
-    `kind` is "linear" (the hidden layers are ignored), "mlp", "skip" or "free", for
-    which `n_distinct` is the number of distinct samples.
-    """
-    n_features = layer_sizes[0]
-    n_clusters = layer_sizes[-1]
-    if kind == "free":
-        # The spread of a linear model's logits on standardised features.
-        table = random_state.normal(scale=0.5, size=(n_distinct, n_clusters))
-        return FreeAssignments(table.astype(dtype))
-    if kind == "linear":
-        layer_sizes = [n_features, n_clusters]
-    perceptron = Encoder.with_random_weights(layer_sizes, random_state, dtype)
-    if kind != "skip":
-        return perceptron
-    skip = Encoder.with_random_weights([n_features, n_clusters], random_state, dtype)
-    return SkipPerceptron(skip.weights[0], perceptron)
-
-
+# By kind, as the user names them; "skip" is a perceptron whose features are selected.
 MODELS = {
     "linear": Encoder,
     "mlp": Encoder,

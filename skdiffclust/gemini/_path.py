@@ -345,9 +345,8 @@ def attributes_of_step(step, kind, groups, row_weights):
 
     The samples that it has logits of have weights (m,).
     """
-    arrays = expand(kind, step.weights, step.support, len(step.support))
     return {
-        **attributes_of_model(MODELS[kind].from_arrays(arrays), groups),
+        **attributes_of_model(model_of_step(step, kind), groups),
         "alpha_": step.alpha,
         "n_iter_": step.n_iter,
         "labels_": step.labels,
@@ -355,6 +354,12 @@ def attributes_of_step(step, kind, groups, row_weights):
         "temperature_": temperature_of(step.logits, row_weights),
         "n_clusters_": len(np.unique(step.labels)),
     }
+
+
+def model_of_step(step, kind):
+    """Return the model of a Step, of all features."""
+    arrays = expand(kind, step.weights, step.support, len(step.support))
+    return MODELS[kind].from_arrays(arrays)
 
 
 def compact(model, features):

@@ -33,10 +33,20 @@ class Groups:
     def of(cls, ids, n_features):
         """Return the groups of ids (n_features,), None for a group a feature.
 
-        They are in the order of the ids.
+        They are in the order of the ids. ValueError if these are invalid.
         """
         if ids is None:
             return cls(np.arange(n_features), np.arange(n_features + 1))
+        ids = np.asarray(ids)
+        if ids.dtype == object and all(isinstance(name, str) for name in ids):
+            ids = ids.astype(str)
+        if ids.shape != (n_features,) or ids.dtype.kind not in "iuU":
+            raise ValueError(
+                "The 'groups' parameter of SparseGEMINI must be None or an "
+                f"array of integers or names of shape ({n_features},), one for each "
+                f"feature. Got shape {ids.shape} and dtype {ids.dtype} instead. "
+                "Features with the same value form a group."
+            )
         _, numbers, sizes = np.unique(ids, return_inverse=True, return_counts=True)
         order = np.argsort(numbers, kind="stable")
         return cls(order, np.append(0, np.cumsum(sizes)))
@@ -101,6 +111,36 @@ def hierarchical_prox(skip, hidden, threshold, hierarchy, groups):
     )
     skip[...] = wide_skip
     hidden[...] = wide_hidden
+
+
+def factors_of_groups(penalty_factor, X, row_weights, groups):
+    """Return the factors of the penalties of groups (g,).
+
+    `penalty_factor` is the parameter of that name, of centred samples X (n, d).
+    """
+    if isinstance(penalty_factor, str):
+        return unshared(X, row_weights, groups)
+    n_features = X.shape[1]
+    factors = np.asarray(penalty_factor, dtype=np.float64)
+    is_good = factors.shape == (n_features,) and (
+        np.isfinite(factors).all() and (factors > 0).all()
+    )
+    if not is_good:
+        raise ValueError(
+            "The 'penalty_factor' parameter of SparseGEMINI must be "
+            "None, 'redundancy', or an array of positive numbers of shape "
+            f"({n_features},), one for each feature. Got "
+            f"{penalty_factor!r} instead. Use a small factor for features "
+            "that should be dropped late."
+        )
+    own = factors[groups.order[groups.starts[:-1]]]
+    if (groups.by_feature(own) != factors).any():
+        raise ValueError(
+            "The 'penalty_factor' parameter of SparseGEMINI must be the same "
+            "for all features of a group. Got different ones instead. Give "
+            "each group one factor."
+        )
+    return own
 
 
 def unshared(X, row_weights, groups):

@@ -32,6 +32,22 @@ KERNELS = [
 METRICS = [StrOptions(PAIRWISE_METRICS), callable]
 # And for relations that are given themselves.
 PRECOMPUTED = StrOptions({"precomputed"})
+# Degrees of the objective with the linear kernel, and of distances proportional to the
+# features.
+_DEGREES = {
+    "kernel": {"linear": 1, "cosine": 0},
+    "distance": {
+        "chebyshev": 1,
+        "cityblock": 1,
+        "cosine": 0,
+        "euclidean": 1,
+        "l1": 1,
+        "l2": 1,
+        "manhattan": 1,
+        "minkowski": 1,
+        "sqeuclidean": 2,
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -207,6 +223,34 @@ def _checked_features(features, kernel):
             f"or infinity from {name} instead. Rescale X, or fix the transformer."
         )
     return features
+
+
+def degree_of(kind, kernel, metric, gamma):
+    """Return the degree q of an objective of a relation, None if it has none.
+
+    `kind` is "kernel", "distance" or None, for objectives without a relation.
+    """
+    if kind is None:
+        return 0
+    name = {"kernel": kernel, "distance": metric}[kind]
+    if kind == "kernel" and isinstance(gamma, str) and takes_gamma(kernel):
+        return 0
+    return _DEGREES[kind].get(name) if isinstance(name, str) else None
+
+
+def takes_gamma(kernel):
+    """Return whether a kernel has the parameter gamma."""
+    return isinstance(kernel, str) and "gamma" in KERNEL_PARAMS.get(kernel, ())
+
+
+def scale_gamma(kernel, n_features, scale):
+    """Return the gamma that makes a kernel independent of the scale of the features.
+
+    One over the sum of their variances, n_features times scale squared, for kernels of
+    squares and products; for those of absolute differences without the square.
+    """
+    power = 1 if kernel in ("laplacian", "chi2") else 2
+    return 1 / (n_features * scale**power)
 
 
 def gram_factor(X):

@@ -10,9 +10,15 @@ from sklearn.utils import check_array
 from skdiffclust._compat import Interval, StrOptions, validate_params
 from skdiffclust._validation import canonical_rows, refuse_silent_conversion
 from skdiffclust.gemini._objectives import OBJECTIVES
-from skdiffclust.gemini._relations import KERNELS, METRICS, PRECOMPUTED, make_relation
+from skdiffclust.gemini._problem import Units
+from skdiffclust.gemini._relations import (
+    KERNELS,
+    METRICS,
+    PRECOMPUTED,
+    make_relation,
+    scale_gamma,
+)
 from skdiffclust.gemini._sparse_rows import centered, weighted_means
-from skdiffclust.gemini._units import Units, scale_gamma
 
 
 def available_objectives() -> list[str]:

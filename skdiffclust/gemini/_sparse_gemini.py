@@ -2,13 +2,11 @@
 
 from dataclasses import replace
 from numbers import Real
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import sparray, spmatrix
 from sklearn.base import clone
-from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,84 +17,37 @@ from skdiffclust._compat import (
     fit_context,
     validate_parameter_constraints,
 )
-from skdiffclust._constraints import as_constraints
-from skdiffclust._devices import outside_torch_modes
 from skdiffclust._history import (
     Training,
     drop_stale,
     keep_state_on_error,
     warn_of_convergence,
 )
-from skdiffclust._optimisers import Adam
-from skdiffclust._validation import refuse_container
 from skdiffclust.gemini._base import (
     BaseGEMINI,
+    FeatureSelector,
     not_negative,
-    ordered,
     positive,
     report_clusters,
 )
-from skdiffclust.gemini._models import MODELS, new_model
-from skdiffclust.gemini._objectives import OBJECTIVES
-from skdiffclust.gemini._path import (
-    SparsePath,
-    attributes_of_model,
-    attributes_of_step,
-)
-from skdiffclust.gemini._penalties import (
-    GroupLasso,
-    Groups,
-    unshared,
-)
+from skdiffclust.gemini._path import SparsePath, attributes_of_step
+from skdiffclust.gemini._problem import read_samples
 from skdiffclust.gemini._relations import KERNELS, METRICS
 from skdiffclust.gemini._resume import PathCheckpoint
-from skdiffclust.gemini._sparse_rows import centered, have_equal_columns
-from skdiffclust.gemini._starts import matched, softened
-from skdiffclust.gemini._training import train_model
+from skdiffclust.gemini._sparse_rows import have_equal_columns
+from skdiffclust.gemini._starts import make_starts, warn_if_unequal
 from skdiffclust.gemini._walk import (
     TOLERANCE,
     TRAINED_TOLERANCE,
-    Walk,
+    Options,
+    Task,
     advance_to,
-    first_alpha,
-    walk_path,
+    first_stage,
+    make_path,
+    new_walk,
+    path_steps,
+    uncertified,
 )
-
-
-class FeatureSelector(SelectorMixin):
-    """The selection of features, of samples that are checked as those of `fit` are."""
-
-    def transform(self, X) -> np.ndarray | sparray | spmatrix:
-        """Reduce X to the selected features.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        X_r : {ndarray, sparse matrix} of shape (n_samples, n_selected_features)
-            The samples with the selected features only.
-        """
-        refuse_container(X)
-        return super().transform(X)
-
-    def inverse_transform(self, X) -> np.ndarray | sparray | spmatrix:
-        """Insert features of zeros where `transform` removed others.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_selected_features)
-            Samples with the selected features only.
-
-        Returns
-        -------
-        X_original : {ndarray, sparse matrix} of shape (n_samples, n_features)
-            The samples with all features, those not selected being zeros.
-        """
-        refuse_container(X)
-        return super().inverse_transform(X)
 
 
 class SparseGEMINI(FeatureSelector, BaseGEMINI):
@@ -138,9 +89,6 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
         "scale" uses one over the sum of the variances of the features (for "laplacian"
         and "chi2", one over the square root of n_features times that sum), which makes
         the result independent of the unit of X.
-    kernel_params : dict or None, default=None
-        Further parameters of `kernel`, such as "degree", or keyword arguments of a
-        function.
     model : {"linear", "mlp"}, default="linear"
         Multinomial logistic regression, or its sum with a multilayer perceptron with
         ReLU activations.
@@ -177,8 +125,6 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
     n_init : int, default=3
         Number of restarts of the first stage, as in :class:`GEMINI`. The path starts
         from the one with the smallest loss.
-    device : str or torch.device, default="auto"
-        Device on which perceptrons are trained, as in :class:`GEMINI`.
     random_state : int, RandomState instance or None, default=None
         Determines all random numbers.
 
@@ -216,8 +162,6 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
         warning is issued if it exceeds 0.01, or 0.05 with ``model="mlp"``. It is NaN
         where training stops for lack of progress instead: without penalty, with
         batches, and with the objectives "tv" and "wasserstein".
-    device_ : str
-        Device on which the perceptron was trained. Only available with ``model="mlp"``.
     gamma_ : float
         Value of gamma. Only available with ``gamma="scale"``.
     history_ : dict of lists
@@ -270,13 +214,6 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
     array([1])
     """
 
-    # List for the loops of a path that is a part of a search, which judges their
-    # convergence and is interrupted as a whole; it also needs the Starts of the path,
-    # which are then in `_first_starts`.
-    _judged = None
-    # The largest penalty that such a path needs.
-    _max_alpha = np.inf
-
     _parameter_constraints = {
         **BaseGEMINI._parameter_constraints,
         "kernel": KERNELS,
@@ -301,7 +238,6 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
         kernel: object = "linear",
         metric: object = "euclidean",
         gamma: float | Literal["scale"] | None = None,
-        kernel_params: dict[str, Any] | None = None,
         model: Literal["linear", "mlp"] = "linear",
         hidden_layer_sizes: int | np.integer | ArrayLike = (100,),
         groups: ArrayLike | None = None,
@@ -314,7 +250,6 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
         learning_rate: float = 0.01,
         tol: float = 1e-3,
         n_init: int | np.integer = 3,
-        device: object = "auto",
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -324,7 +259,6 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
         self.kernel = kernel
         self.metric = metric
         self.gamma = gamma
-        self.kernel_params = kernel_params
         self.model = model
         self.hidden_layer_sizes = hidden_layer_sizes
         self.groups = groups
@@ -337,11 +271,9 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
         self.learning_rate = learning_rate
         self.tol = tol
         self.n_init = n_init
-        self.device = device
         self.random_state = random_state
 
     @keep_state_on_error
-    @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=False)
     def fit(
         self,
@@ -394,31 +326,33 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
             diverges, or training has not converged after `max_iter` epochs.
         """
         links = (partial_labels, must_link, cannot_link)
-        X, means, problem = self._prepare(X, sample_weight, affinity, links)
-        training = Training(self, X, y, n_init=None, **self._training_params())
+        task = self._task(X, sample_weight, affinity, links)
+        settings = task.settings
+        training = Training(self, task.samples.X, y, n_init=None, **settings.training)
         loops = iter(training)
-        walk, step = self._first_stage(problem, training, loops, X, means)
-        walk.scale = abs(step.objective)
+        rng = check_random_state(self.random_state)
+        starts = make_starts(task.problem, settings, rng)
+        walk, first = first_stage(task, starts, loops, rng)
+        step = first
         history = training.best.history
-        alpha = self.alpha / problem.units.alpha
-        if self._n_clusters > 1 and (alpha or not walk.is_exact):
-            try:
-                step = advance_to(alpha, walk, loops)
-            except StopIteration:  # a callback has ended the fit
+        units = task.problem.units
+        alpha = self.alpha / units.alpha
+        if settings.n_clusters > 1 and (alpha or not task.is_exact):
+            step = advance_to(alpha, walk)
+            if step is None:  # a callback has ended the fit
                 step = walk.record(alpha, training.loops[-1].n_iter)
             history = training.loops[-1].history
         training.stop()
         next(loops, None)
-        step = problem.units.step(step, self._kind())
-        step = replace(step, alpha=float(self.alpha))
-        self._publish(step, problem, means)
-        self._warn(step, problem, np.array([step.kkt]))
-        self.history_ = problem.units.history(history)
-        training.finish(_uncertified(training.loops[-1:], step.kkt))
+        step = replace(units.step(step, settings.kind), alpha=float(self.alpha))
+        self._publish(step, task)
+        warn_if_unequal(task.samples, first.labels, starts, "SparseGEMINI")
+        warn_of_step(step, task, np.array([step.kkt]))
+        self.history_ = units.history(history)
+        training.finish(uncertified(training.loops[-1:], step.kkt))
         return self
 
     @keep_state_on_error
-    @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=False)
     def path(
         self,
@@ -511,319 +445,78 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
             "min_features": min_features,
             "refine": refine,
         }
-        _check_path(options, keep_threshold, checkpoint, resume)
+        validate_parameter_constraints(
+            _PATH_CONSTRAINTS,
+            options | {"keep_threshold": keep_threshold},
+            caller_name="SparseGEMINI.path",
+        )
+        if checkpoint is not None or resume:
+            check_checkpoint("SparseGEMINI.path", checkpoint, resume)
         links = (partial_labels, must_link, cannot_link)
-        X, means, problem = self._prepare(X, sample_weight, affinity, links)
-        training = Training(self, X, y, n_init=None, **self._training_params())
-        steps, first = self._walk(
-            problem, training, X, means, options, checkpoint, resume
-        )
-        steps = [problem.units.step(step, self._kind()) for step in steps]
-
-        threshold = None if self.dynamic else keep_threshold
-        path = SparsePath(
-            steps,
-            self._kind(),
-            threshold,
-            clone(self),
-            self._shared(problem, means),
-            self._groups_of_features(len(means)),
-            problem.row_weights[problem.some_rows],
-        )
-        self._publish(steps[path.chosen], problem, means)
-        self._warn(steps[path.chosen], problem, path.kkts)
-        self.feature_importances_ = path.leaving_alphas()
-        loops = _uncertified(training.loops[first:], path.kkts)
-        if self._judged is not None:
-            self._judged += loops
-            loops = []
-        training.finish(loops)
-        return path
-
-    def _prepare(self, X, sample_weight, affinity, links):
-        """Return samples (n, d), their means (d,), and their Problem, all checked."""
-        X, row_weights, means = self._check_rows(X, sample_weight)
-        if affinity is not None and self.dynamic:
-            raise ValueError(
-                "The 'affinity' parameter must be None for SparseGEMINI with "
-                "dynamic=True, where it is computed from the features that are in. Got "
-                "a matrix instead. Set dynamic=False, or leave it out."
-            )
-        affinity = self._check_affinity(affinity, X)
-        constraints = as_constraints(X.shape[0], *links)
-        self._affinity_given = affinity is not None
-        problem = self._problem(X, row_weights, means, constraints, affinity)
-        return X, means, problem
-
-    def _walk(self, problem, training, X, means, options, checkpoint, resume):
-        """Return the Steps of a path, those that are finished if it is interrupted.
-
-        Also the number of loops of training before the first of them.
-        """
+        task = self._task(X, sample_weight, affinity, links)
+        settings = task.settings
+        training = Training(self, task.samples.X, y, n_init=None, **settings.training)
         loops = iter(training)
-        multiplier = options["alpha_multiplier"]
         steps = []
+        rng = starts = begun = None
         if checkpoint is not None:
-            # All values of this model and of this stream are replaced.
-            rng = np.random.RandomState(0)
-            sizes = self._layer_sizes(X.shape[1])
-            model = new_model(self._kind(), None, sizes, rng, X.dtype)
-            walk = self._walk_from(model, problem, rng, X, means)
-            identity = self._identity(problem, options)
-            checkpoint = PathCheckpoint(checkpoint, identity, model, problem)
+            params = self.get_params(deep=False) | options
+            checkpoint = PathCheckpoint(checkpoint, task, params)
+            walk = new_walk(task, loops)
             steps = checkpoint.open(walk, resume=resume)
+            begun = (walk, steps[-1]) if steps else None
         if not steps:
-            walk, step = self._first_stage(problem, training, loops, X, means)
-            steps = [step]
-            if checkpoint is not None:
-                checkpoint.append(steps[0], walk)
-        walk.scale = abs(steps[0].objective)
-        first = len(training.loops)
+            rng = check_random_state(self.random_state)
+            starts = make_starts(task.problem, settings, rng)
         try:
-            alpha = steps[-1].alpha * multiplier
-            if not alpha and options["alpha_init"] is not None:
-                alpha = options["alpha_init"] / problem.units.alpha
-            if not alpha:
-                alpha = first_alpha(walk, loops)
-                first = len(training.loops)
-            for step in walk_path(
-                walk,
-                loops,
-                alpha,
-                multiplier,
-                options["min_features"],
-                options["refine"],
-                steps[-1].alpha,
-                self._max_alpha / problem.units.alpha,
+            for walk, step in path_steps(
+                task, starts, loops, rng, Options(**options), begun
             ):
                 steps.append(step)
                 if checkpoint is not None:
                     checkpoint.append(step, walk)
-        except StopIteration:
-            pass  # a callback has ended the search for the first penalty
         except KeyboardInterrupt:
-            if self._judged is not None:
+            if not steps:
                 raise
-            alpha = steps[-1].alpha
-            n_in = steps[-1].support.sum()
+            alpha = steps[-1].alpha * task.problem.units.alpha
             warn_of_convergence(
                 f"The path was interrupted after {len(steps)} steps, at alpha="
-                f"{alpha * problem.units.alpha:.4g} with {n_in} features. These steps "
+                f"{alpha:.4g} with {steps[-1].support.sum()} features. These steps "
                 "are kept. To be able to continue later, pass checkpoint=... and "
                 "resume=True.",
             )
         training.stop()
-        if training.loops:
-            next(loops, None)
-        return steps, first
+        next(loops, None)
+        if starts is not None:
+            warn_if_unequal(task.samples, steps[0].labels, starts, "SparseGEMINI")
+        path = make_path(steps, task, keep_threshold, clone(self), self._shared(task))
+        chosen = path.steps[path.chosen]
+        self._publish(chosen, task)
+        warn_of_step(chosen, task, path.kkts)
+        self.feature_importances_ = path.leaving_alphas()
+        training.finish(uncertified(walk.taken, path.kkts))
+        return path
 
-    def _first_stage(self, problem, training, loops, X, means):
-        """Train without penalty; return the Walk from there and its first Step."""
-        rng = check_random_state(self.random_state)
-        attributes, logits = self._views(problem, X, means)
-        trained = []
-        starts = self._starts(problem, self._kind(), rng)
-        for number, (model, loop) in enumerate(zip(starts.models, loops, strict=False)):
-            train_model(
-                model,
-                problem,
-                loop,
-                Adam(model.arrays, self.learning_rate),
-                batch_size=self._batch(len(problem.X)),
-                random_state=rng,
-                attributes=attributes,
-                penalty=self._penalty(problem),
-                is_final=number == starts.final,
-            )
-            trained.append(MODELS[self._kind()].from_arrays(loop.best_state))
-        best = MODELS[self._kind()].from_arrays(training.best.best_state)
-        if self._n_clusters == 1:
-            # No weight changes the objective, so no feature is selected.
-            for weights in (w for model in (best, *trained) for w in model.inputs):
-                weights[...] = 0
-        best = ordered(best, logits(best), problem.row_weights)
-        best_logits = logits(best)
-        if self._judged is None:
-            labels = best_logits.argmax(axis=1)
-            weights = problem.row_weights
-            self._warn_if_unequal(X, weights, labels, starts, "SparseGEMINI")
-        else:
-            self._first_starts = starts
-        # The best one may be sharp, without a gradient.
-        start = softened(best, problem)
-        if self._kind() == "skip" or self._tolerance(len(problem.X)) is None:
-            # Steps that are trained continue from the training.
-            losses = [loop.best_loss for loop in training.loops[: starts.n_trained]]
-            start = trained[int(np.argmin(losses))]
-            own = start.forward(problem.X)[0].argmax(axis=1)
-            start = matched(start, own, best_logits.argmax(axis=1))
-        for loop in training.loops:
-            loop.best_state = None
-        walk = self._walk_from(start, problem, rng, X, means)
-        return walk, walk.step_of(best, best_logits, 0.0, training.best.n_iter)
+    def _task(self, X, sample_weight, affinity, links):
+        """Return the Task of samples (n, d) and what is known of them, all checked."""
+        settings = self._settings()
+        samples = read_samples(self, settings, X, sample_weight, affinity, links)
+        return Task.of(settings, samples)
 
-    def _tolerance(self, n_samples):
-        """Return the largest certificate of a step, None where there is none."""
-        is_whole = self._batch(n_samples) >= n_samples
-        if not is_whole or not OBJECTIVES[self.objective].is_smooth:
-            return None
-        return TOLERANCE if self._kind() == "linear" else TRAINED_TOLERANCE
-
-    def _views(self, problem, X, means):
-        """Return functions of a model: fitted attributes, and logits of samples X."""
-        units = problem.units
-        rows = centered(X, means)
-
-        groups = self._groups_of_features(len(means))
-        shared = {"means_": means, **self._gamma_attribute(units, len(means))}
-
-        def attributes(model):
-            return shared | attributes_of_model(units.model(model), groups)
-
-        def logits(model):
-            return units.model(model).outputs(rows)
-
-        return attributes, logits
-
-    def _walk_from(self, model, problem, rng, X, means):
-        """Return the Walk that starts from a model."""
-        return Walk(
-            self._kind(),
-            model.arrays,
-            self._penalty(problem),
-            self._problem_of(problem, X),
-            rng,
-            self._batch(len(problem.X)),
-            self.learning_rate,
-            *self._views(problem, X, means),
-            self._tolerance(len(problem.X)),
-            self.max_iter,
-        )
-
-    def _penalty(self, problem):
-        """Return the penalty of a problem, with alpha zero."""
-        n_features = problem.X.shape[1]
-        groups = self._groups_of_features(n_features)
-        factors = self._factors(problem, groups)
-        return GroupLasso(groups, 0.0, factors, self.hierarchy)
-
-    def _factors(self, problem, groups):
-        """Return the factors of the penalties of groups (g,), None if all are one.
-
-        ValueError if those that were given are invalid.
-        """
-        if self.penalty_factor is None:
-            return None
-        if isinstance(self.penalty_factor, str):
-            return unshared(problem.X, problem.row_weights, groups)
-        n_features = problem.X.shape[1]
-        factors = np.asarray(self.penalty_factor, dtype=np.float64)
-        is_good = factors.shape == (n_features,) and (
-            np.isfinite(factors).all() and (factors > 0).all()
-        )
-        if not is_good:
-            raise ValueError(
-                f"The 'penalty_factor' parameter of {type(self).__name__} must be "
-                "None, 'redundancy', or an array of positive numbers of shape "
-                f"({n_features},), one for each feature. Got "
-                f"{self.penalty_factor!r} instead. Use a small factor for features "
-                "that should be dropped late."
-            )
-        own = factors[groups.order[groups.starts[:-1]]]
-        if (groups.by_feature(own) != factors).any():
-            raise ValueError(
-                "The 'penalty_factor' parameter of SparseGEMINI must be the same "
-                "for all features of a group. Got different ones instead. Give "
-                "each group one factor."
-            )
-        return own
-
-    def _problem_of(self, problem, X):
-        """Return the function from a support (d,) to the Problem of a step.
-
-        X (n, d) are the samples of `problem`.
-        """
-        kind = OBJECTIVES[self.objective].relation
-        if not self.dynamic or kind is None:
-            return lambda support: problem
-        known = {}
-
-        def problem_of(support):
-            key = support.tobytes()
-            if key not in known and support.any():
-                known.clear()
-                rows = problem.X[:, support]
-                units = problem.units
-                gamma = self._scaled_gamma(units, rows.shape[1])
-                relation = self._relation(rows, X[:, support], units, gamma)
-                known[key] = replace(problem, relation=relation)
-            return known.get(key, problem)
-
-        return problem_of
-
-    def _publish(self, step, problem, means):
-        """Assign the fitted attributes of a Step."""
-        drop_stale(self, ["gamma_", "device_", "history_", "feature_importances_"])
-        groups = self._groups_of_features(len(means))
-        weights = problem.row_weights[problem.some_rows]
-        attributes = attributes_of_step(step, self._kind(), groups, weights)
-        attributes |= self._shared(problem, means)
-        vars(self).update(attributes)
-
-    def _warn(self, step, problem, kkts):
-        """Warn of empty clusters, broken links, no features, and inexact steps.
-
-        With one cluster, or samples that are all equal, no feature can be selected.
-        Steps with a certificate, one of kkts (s,), above the tolerance are inexact.
-        """
-        report_clusters(
-            "SparseGEMINI",
-            step.labels,
-            self._n_clusters,
-            self._mode(),
-            problem.constraints,
-        )
-        could_be_in = self._n_clusters > 1 and not have_equal_columns(problem.X)
-        if could_be_in and not step.support.any():
-            warn_of_convergence(
-                f"SparseGEMINI selects no feature at alpha={step.alpha:.4g}. Lower "
-                "alpha, or use path().",
-            )
-        tolerance = TOLERANCE if self._kind() == "linear" else TRAINED_TOLERANCE
-        n_over = np.count_nonzero(kkts > tolerance)
-        if n_over:
-            warn_of_convergence(
-                "SparseGEMINI did not converge: the optimality conditions are "
-                f"violated at {n_over} of {len(kkts)} penalties, kkt_ is up to "
-                f"{np.nanmax(kkts):.2g} instead of at most {tolerance}. Increase "
-                "max_iter, or begin with a larger penalty.",
-            )
-
-    def _shared(self, problem, means):
+    def _shared(self, task):
         """Return the fitted attributes that the steps of a path have in common."""
-        names = "n_features_in_", "feature_names_in_", "_affinity_given"
-        attributes = {
-            name: getattr(self, name) for name in names if hasattr(self, name)
-        }
-        units = problem.units
-        attributes |= {"means_": means, **self._gamma_attribute(units, len(means))}
-        return attributes | self._device_attribute(problem)
+        if hasattr(self, "feature_names_in_"):
+            return task.shared | {"feature_names_in_": self.feature_names_in_}
+        return task.shared
 
-    def _groups_of_features(self, n_features):
-        """Return the Groups of the features; ValueError if they are invalid."""
-        if self.groups is None:
-            return Groups.of(None, n_features)
-        groups = np.asarray(self.groups)
-        if groups.dtype == object and all(isinstance(name, str) for name in groups):
-            groups = groups.astype(str)
-        if groups.shape != (n_features,) or groups.dtype.kind not in "iuU":
-            raise ValueError(
-                f"The 'groups' parameter of {type(self).__name__} must be None or an "
-                f"array of integers or names of shape ({n_features},), one for each "
-                f"feature. Got shape {groups.shape} and dtype {groups.dtype} instead. "
-                "Features with the same value form a group."
-            )
-        return Groups.of(groups, n_features)
+    def _publish(self, step, task):
+        """Assign the fitted attributes of a Step."""
+        drop_stale(self, ["gamma_", "history_", "feature_importances_"])
+        weights = task.problem.row_weights[task.problem.some_rows]
+        attributes = attributes_of_step(
+            step, task.settings.kind, task.penalty.groups, weights
+        )
+        vars(self).update(self._shared(task) | attributes)
 
     def _kind(self):
         """Return the name of the model in the registry."""
@@ -840,14 +533,29 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
         return self.feature_norms_ > 0
 
 
-def _uncertified(loops, kkts):
-    """Return the loops that are judged by their losses, where steps have kkts (s,).
+def warn_of_step(step, task, kkts):
+    """Warn of empty clusters, broken links, no features, and inexact steps.
 
-    Steps with certificates are judged by these, unless the training diverged.
+    With one cluster, or samples that are all equal, no feature can be selected. Steps
+    with a certificate, one of kkts (s,), above the tolerance are inexact.
     """
-    if np.isnan(kkts).all():
-        return loops
-    return [loop for loop in loops if loop.stop_reason == "diverged"]
+    settings = task.settings
+    report_clusters(settings, step.labels, task.problem.constraints)
+    could_be_in = settings.n_clusters > 1 and not have_equal_columns(task.problem.X)
+    if could_be_in and not step.support.any():
+        warn_of_convergence(
+            f"SparseGEMINI selects no feature at alpha={step.alpha:.4g}. Lower "
+            "alpha, or use path().",
+        )
+    tolerance = TOLERANCE if settings.kind == "linear" else TRAINED_TOLERANCE
+    n_over = np.count_nonzero(kkts > tolerance)
+    if n_over:
+        warn_of_convergence(
+            "SparseGEMINI did not converge: the optimality conditions are "
+            f"violated at {n_over} of {len(kkts)} penalties, kkt_ is up to "
+            f"{np.nanmax(kkts):.2g} instead of at most {tolerance}. Increase "
+            "max_iter, or begin with a larger penalty.",
+        )
 
 
 _PATH_CONSTRAINTS = {
@@ -857,12 +565,3 @@ _PATH_CONSTRAINTS = {
     "keep_threshold": [Interval(Real, 0, 1, closed="right")],
     "refine": ["boolean"],
 }
-
-
-def _check_path(options, keep_threshold, checkpoint, resume):
-    """Refuse invalid parameters of `path`."""
-    check_checkpoint("SparseGEMINI.path", checkpoint, resume)
-    options = options | {"keep_threshold": keep_threshold}
-    validate_parameter_constraints(
-        _PATH_CONSTRAINTS, options, caller_name="SparseGEMINI.path"
-    )

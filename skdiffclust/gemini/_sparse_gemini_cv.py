@@ -1,6 +1,6 @@
 """SparseGEMINICV: the penalty chosen by the stability of clusters and of supports."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Literal, Self
 
@@ -24,7 +24,7 @@ from skdiffclust._compat import (
     StrOptions,
     fit_context,
 )
-from skdiffclust._constraints import as_constraints, bounds_of_clusters, metadata_of
+from skdiffclust._constraints import bounds_of_clusters
 from skdiffclust._history import (
     Training,
     drop_stale,
@@ -33,11 +33,21 @@ from skdiffclust._history import (
     warn_if_unfinished,
     warn_of_convergence,
 )
-from skdiffclust.gemini._base import BaseGEMINI, positive, report_clusters
-from skdiffclust.gemini._objectives import OBJECTIVES
+from skdiffclust.gemini._base import FeatureSelector, positive, report_clusters
+from skdiffclust.gemini._problem import clusters_in, read_samples, validated
+from skdiffclust.gemini._resampling import (
+    check_subsets,
+    choose_number,
+    choose_penalty,
+    draw,
+    grid_of,
+    numbers_of,
+    resample,
+    steps_of,
+)
 from skdiffclust.gemini._resume import check_seed
-from skdiffclust.gemini._sparse_gemini import FeatureSelector, SparseGEMINI
-from skdiffclust.gemini._sparse_rows import arrays_of_rows
+from skdiffclust.gemini._sparse_gemini import SparseGEMINI
+from skdiffclust.gemini._sparse_rows import arrays_of_rows, near_one
 from skdiffclust.gemini._stability import (
     LEAST_RATIO,
     cluster_stability,
@@ -45,11 +55,10 @@ from skdiffclust.gemini._stability import (
     structure_of,
     support_stability,
 )
-from skdiffclust.gemini._units import near_one
+from skdiffclust.gemini._starts import warn_if_unequal
+from skdiffclust.gemini._walk import Options, make_path
 
-# Largest factor from one penalty of the path of a subset to the next.
-_LARGEST_RATIO = 1.2
-_SAME = 1 + 1e-9  # penalties of a path and of a grid, but for rounding
+_KEEP_THRESHOLD = 0.9  # of `path_`, as by default
 # What the paths are told of the samples.
 _GIVEN = (
     "sample_weight",
@@ -307,50 +316,48 @@ class SparseGEMINICV(
         given = (sample_weight, affinity, partial_labels, must_link, cannot_link)
         self._refuse_unrequested(given)
         sparse = self._sparse()
-        numbers = self._numbers(sparse.n_clusters)
+        numbers = numbers_of(self.n_clusters, sparse.n_clusters)
         is_auto = numbers == "auto"
-        X = BaseGEMINI._validate(self, X, reset=True)
         # Numbers of clusters are compared with the samples of a subset below.
-        sparse.set_params(n_clusters="auto")
-        X, row_weights, means = sparse._check_rows(X, sample_weight)
-        present = np.flatnonzero(row_weights > 0)
-        self._check_subsets(len(present), 2 if is_auto else max(numbers))
-        constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
+        settings = replace(sparse._settings(), n_clusters="auto")
+        links = (partial_labels, must_link, cannot_link)
+        samples = read_samples(self, settings, X, sample_weight, affinity, links)
+        X = samples.X
+        present = np.flatnonzero(samples.row_weights > 0)
+        fraction = self.sample_fraction
+        check_subsets(fraction, len(present), 2 if is_auto else max(numbers))
         if not is_auto:
-            least, most = bounds_of_clusters(constraints)
+            least, most = bounds_of_clusters(samples.constraints)
             # If links exclude all numbers, an error says why.
             numbers = [n for n in numbers if least <= n <= most] or numbers
-        relation = sparse._check_affinity(affinity, X)
-        affinity = None if relation is None else relation.matrix
-        data = Data(X, row_weights, affinity, constraints)
         rng = check_random_state(self.random_state)
         seed = rng.randint(2**31 - 1)
-        subsets = [self._draw(present, rng) for _ in range(self.n_resamples)]
+        subsets = [draw(fraction, present, rng) for _ in range(self.n_resamples)]
         structure = None
-        is_of_features = sparse._has_linear_kernel or (
-            OBJECTIVES[sparse.objective].relation != "kernel"
-        )
-        if affinity is None and is_of_features:
+        if affinity is None and settings.is_of_features:
             structure = structure_of(near_one(X[present]), rng)
         self.n_clusters_curve_ = self.n_clusters_candidates_ = None
         if is_auto or len(numbers) > 1:
-            count = sparse._count_clusters(
-                X, row_weights, means, relation, constraints, rng
-            )
-            is_said = structure is None or structure.is_clear
-            count.publish(self, warns=is_said)
-            numbers = [_choose_number(numbers, count, structure)]
+            count = clusters_in(samples, settings, rng)
+            count.publish(self, warns=structure is None or structure.is_clear)
+            numbers = [choose_number(numbers, count, structure)]
             # The subsets may be smaller than the samples that were counted.
-            self._check_subsets(len(present), *numbers)
+            check_subsets(fraction, len(present), *numbers)
         (n_clusters,) = numbers
         sparse.set_params(n_clusters=n_clusters, random_state=seed)
-        path, judged = _quiet_path(sparse, data, min_features=self.min_features)
-        alphas = self._grid(path)
+        sparse._validate_params()
+        settings = sparse._settings()
+        options = Options(min_features=self.min_features)
+        steps, judged, task, starts = report_by_the_whole(
+            steps_of, settings, samples.take(slice(None)), seed, options
+        )
+        path = make_path(steps, task, _KEEP_THRESHOLD, sparse, task.shared)
+        alphas = grid_of(path, self.n_alphas, self.min_features)
 
-        store, records = self._open(checkpoint, resume, data, sparse, alphas)
+        store, records = self._open(checkpoint, resume, samples, sparse, alphas)
         parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
         outcomes = parallel(
-            delayed(resample)(clone(sparse), data, rows, seed, alphas)
+            delayed(resample)(settings, samples, rows, seed, alphas)
             for rows, seed in subsets[len(records) :]
         )
         training = Training(
@@ -359,7 +366,7 @@ class SparseGEMINICV(
             y,
             max_iter=1,
             n_init=len(subsets),
-            learning_rate=sparse.learning_rate,
+            learning_rate=settings.learning_rate,
         )
         for number, loop in enumerate(training):
             if number == len(records):
@@ -380,15 +387,13 @@ class SparseGEMINICV(
             # A callback has ended the fit, but two are needed to be compared.
             records.append(next(outcomes)[0])
 
-        self._publish(path, alphas, records, row_weights)
-        report_clusters(
-            "SparseGEMINICV", self.labels_, n_clusters, sparse._mode(), constraints
-        )
-        starts = sparse._first_starts
-        sparse._warn_if_unequal(X, row_weights, self.labels_, starts, "SparseGEMINICV")
+        self._publish(path, alphas, records, samples.row_weights)
+        named = replace(settings, name="SparseGEMINICV")
+        report_clusters(named, self.labels_, samples.constraints)
+        warn_if_unequal(samples, self.labels_, starts, "SparseGEMINICV")
         self._publish_structure(structure, n_clusters, X, present, rng)
         training.finish([])
-        warn_if_unfinished("SparseGEMINICV", judged, sparse.max_iter)
+        warn_if_unfinished("SparseGEMINICV", judged, settings.max_iter)
         return self
 
     def predict(self, X) -> np.ndarray:
@@ -405,7 +410,8 @@ class SparseGEMINICV(
             Index of the cluster of each sample. Equal to ``labels_`` for the training
             samples.
         """
-        X = self._validate(X)
+        check_is_fitted(self)
+        X = validated(self, X, reset=False)
         return self.estimator_.predict(X)
 
     def predict_proba(self, X) -> np.ndarray:
@@ -421,7 +427,8 @@ class SparseGEMINICV(
         assignments : ndarray of shape (n_samples, n_clusters)
             Rows sum to one.
         """
-        X = self._validate(X)
+        check_is_fitted(self)
+        X = validated(self, X, reset=False)
         return self.estimator_.predict_proba(X)
 
     def score(self, X, y=None, sample_weight=None, *, affinity=None) -> float:
@@ -447,13 +454,9 @@ class SparseGEMINICV(
         score : float
             See :meth:`SparseGEMINI.score`.
         """
-        X = self._validate(X)
-        return self.estimator_.score(X, sample_weight=sample_weight, affinity=affinity)
-
-    def _validate(self, X):
-        """Return samples X for `estimator_`, which has seen no names of features."""
         check_is_fitted(self)
-        return BaseGEMINI._validate(self, X, reset=False)
+        X = validated(self, X, reset=False)
+        return self.estimator_.score(X, sample_weight=sample_weight, affinity=affinity)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata that methods take: that which `estimator` requests.
@@ -484,20 +487,6 @@ class SparseGEMINICV(
     def _sparse(self):
         """Return the unfitted SparseGEMINI whose paths are computed."""
         return SparseGEMINI() if self.estimator is None else clone(self.estimator)
-
-    def _numbers(self, default):
-        """Return "auto", or the list of numbers of clusters to choose from."""
-        numbers = default if self.n_clusters is None else self.n_clusters
-        if isinstance(numbers, str):
-            return numbers
-        numbers = [numbers] if isinstance(numbers, Integral) else list(numbers)
-        if not numbers or not all(map(positive.is_satisfied_by, numbers)):
-            raise ValueError(
-                "The 'n_clusters' parameter of SparseGEMINICV must be "
-                f"{positive}, or a sequence of such. Got {self.n_clusters!r} instead. "
-                "Give the values to choose from."
-            )
-        return [int(number) for number in numbers]
 
     def _publish_structure(self, structure, n_clusters, X, present, rng):
         """Assign what was found about the Structure of X (n, d) in samples (m,) of it.
@@ -536,23 +525,6 @@ class SparseGEMINICV(
                     "again without them.",
                 )
 
-    def _grid(self, path):
-        """Return the penalties (n_alphas,) between the ends of a path."""
-        if len(path) > 1:
-            return np.geomspace(path.alphas[1], path.alphas[-1] * 1.05, self.n_alphas)
-        n_features = len(path.supports[0])
-        if path.supports[0].any() and self.min_features >= n_features:
-            raise ValueError(
-                "The 'min_features' parameter of SparseGEMINICV must be less than the "
-                f"number of features, n_features={n_features}. Got "
-                f"{self.min_features} instead. Lower it, or use GEMINI."
-            )
-        # No more features than that are used without a penalty, or none of equal
-        # samples, whose objective is zero. The grid has small penalties, which cost at
-        # most a thousandth of the objective.
-        largest = 1e-3 * (path.objectives[0] or 1.0) / (path.penalties[0] or 1.0)
-        return np.geomspace(0.1 * largest, largest, self.n_alphas)
-
     def _publish(self, path, alphas, outcomes, weights):
         """Assign the fitted attributes of the path of all samples, and of subsets.
 
@@ -587,38 +559,7 @@ class SparseGEMINICV(
         self.labels_ = self.estimator_.labels_
         self.n_clusters_ = self.estimator_.n_clusters_
 
-    def _check_subsets(self, n_samples, n_clusters):
-        """Refuse samples of which no subset can be taken."""
-        if n_clusters > max(n_samples, 2):
-            raise ValueError(
-                "The 'n_clusters' parameter of SparseGEMINICV must be at most the "
-                f"number of samples (of positive weight), n_samples={n_samples}. Got "
-                f"{n_clusters} instead. Use fewer clusters."
-            )
-        if self._subset_size(n_samples) >= n_samples:
-            raise ValueError(
-                "The 'sample_fraction' parameter of SparseGEMINICV must leave at least "
-                f"one of the {n_samples} samples (of positive weight) out. Got "
-                f"{self.sample_fraction} instead. Lower it, or pass more samples."
-            )
-        if self._subset_size(n_samples) < n_clusters:
-            raise ValueError(
-                "The 'sample_fraction' parameter of SparseGEMINICV must keep at least "
-                f"n_clusters={n_clusters} of the {n_samples} samples. Got "
-                f"{self.sample_fraction} instead. Raise it, or pass more samples."
-            )
-
-    def _subset_size(self, n_samples):
-        """Return the number of samples of a subset."""
-        return max(round(self.sample_fraction * n_samples), 2)
-
-    def _draw(self, present, rng):
-        """Return rows of those present (m,), a subset, and the seed of its paths."""
-        size = self._subset_size(len(present))
-        chosen = np.sort(rng.choice(len(present), size=size, replace=False))
-        return present[chosen], rng.randint(2**31 - 1)
-
-    def _open(self, checkpoint, resume, data, sparse, alphas):
+    def _open(self, checkpoint, resume, samples, sparse, alphas):
         """Return a Checkpoint, and the list of what `resample` has found for it.
 
         None and an empty list without a checkpoint.
@@ -629,8 +570,11 @@ class SparseGEMINICV(
         for name in ("n_jobs", "estimator"):
             del params[name]
         params["n_clusters"] = sparse.n_clusters
-        n_samples, n_features = data.X.shape
-        arrays = data.arrays() | {"alphas": alphas}
+        n_samples, n_features = samples.X.shape
+        arrays = arrays_of_rows(samples.X) | {"sample_weight": samples.row_weights}
+        arrays["affinity"] = samples.affinity and samples.affinity.matrix
+        arrays |= vars(samples.constraints) if samples.constraints else {}
+        arrays["alphas"] = alphas
         store = Checkpoint(checkpoint, "SparseGEMINICV.fit", identify(arrays, params))
         records, _ = store.open(
             resume=resume,
@@ -654,104 +598,3 @@ class SparseGEMINICV(
         """Return which features (d,) are selected."""
         check_is_fitted(self)
         return self.estimator_.get_support()
-
-
-@dataclass(frozen=True)
-class Data:
-    """Samples, their weights (n,), and an affinity (n, n) and constraints or None."""
-
-    X: np.ndarray
-    weights: np.ndarray
-    affinity: np.ndarray | None
-    constraints: object
-
-    def known(self, rows=slice(None)):
-        """Return what `path` is told of the samples `rows` besides X, by name."""
-        known = {"sample_weight": self.weights[rows]}
-        if self.affinity is not None:
-            known["affinity"] = self.affinity[rows][:, rows]
-        if self.constraints is not None:
-            known |= metadata_of(self.constraints, rows)
-        return known
-
-    def arrays(self):
-        """Return all arrays by name, which identify a checkpoint."""
-        arrays = arrays_of_rows(self.X) | {"sample_weight": self.weights}
-        arrays["affinity"] = self.affinity
-        return arrays | (vars(self.constraints) if self.constraints else {})
-
-
-def _choose_number(numbers, count, structure):
-    """Return the number of clusters that is chosen from a list of numbers, or "auto".
-
-    `count` is a ClusterCount and `structure` a Structure or None.
-    """
-    if numbers == "auto":
-        return count.best
-    returns = 1 not in count.candidates.numbers
-    if 1 in numbers and not (returns if structure is None else structure.is_clear):
-        return 1
-    several = [each for each in numbers if each > 1] or numbers
-    return max([n for n in several if n <= count.best], default=min(several))
-
-
-def choose_penalty(path, alphas, cluster_stability, support_stability, probabilities):
-    """Return the most stable of penalties (a,), its value, and the penalty of a step.
-
-    Among those at which a path keeps all clusters and a feature; the values are 0 if
-    there is none. Stabilities are (a,), selection probabilities (a, d).
-    """
-    counts = np.array([len(np.unique(each)) for each in path.labels])
-    is_whole = (counts >= counts[0]) & (path.n_features > 0)
-    steps = np.searchsorted(path.alphas, alphas, side="right") - 1
-    # The model before any penalty is not judged.
-    is_whole[: steps[0]] = False
-    # The clusters count half as much as the features, which the penalty selects.
-    roots = np.sqrt(np.maximum(cluster_stability, 0))
-    stability = np.where(is_whole[steps], roots * support_stability, -np.inf)
-    best = int(np.argmax(stability))
-    if not is_whole[steps].any():
-        return best, 0.0, 0.0
-    is_frequent = probabilities[best] >= 0.5
-    n_other = np.count_nonzero(path.supports != is_frequent, axis=1)
-    n_other[~is_whole] = len(is_frequent) + 1
-    return best, float(alphas[best]), float(path.alphas[np.argmin(n_other)])
-
-
-def resample(sparse, data, rows, seed, alphas):
-    """Return what the path of a SparseGEMINI on samples `rows` (m,) of Data finds.
-
-    For penalties (a,), a dict of the labels (a, n) of all samples, the supports (a, d),
-    and the objectives (a,); and the loops that its convergence is judged by.
-    """
-    # The penalties of the grid, and steps between them, from which features have time
-    # to be dropped. After the last step of a path that ended early nothing changes.
-    sparse._max_alpha = alphas[-1] * _SAME
-    ratio = alphas[1] / alphas[0]
-    n_steps = np.ceil(np.log(ratio) / np.log(_LARGEST_RATIO))
-    path, loops = _quiet_path(
-        sparse.set_params(random_state=seed),
-        data,
-        rows,
-        alpha_init=alphas[0],
-        alpha_multiplier=ratio ** (1 / n_steps),
-        min_features=1,
-    )
-    steps = np.searchsorted(path.alphas, alphas * _SAME, side="right") - 1
-    labels = [path.select(alpha=path.alphas[i]).predict(data.X) for i in steps]
-    return {
-        "labels": np.array(labels),
-        "supports": path.supports[steps],
-        "objectives": path.objectives[steps],
-    }, loops
-
-
-def _quiet_path(sparse, data, rows=slice(None), **options):
-    """Return a path on rows of Data, and the loops that its convergence is judged by.
-
-    Fewer clusters are judged by stability, or reported in the end.
-    """
-    sparse._judged = []
-    known = data.known(rows)
-    path = report_by_the_whole(sparse.path, data.X[rows], **known, **options)
-    return path, sparse._judged

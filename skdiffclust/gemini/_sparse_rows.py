@@ -144,6 +144,15 @@ def take_columns(X, columns):
     return np.ascontiguousarray(X[:, columns])
 
 
+def near_one(X):
+    """Return dense or sparse X times a power of two: fourth powers are finite then.
+
+    The product is exact.
+    """
+    largest = abs(X).max()
+    return X * X.dtype.type(2.0 ** -np.frexp(largest)[1]) if largest > 0 else X
+
+
 def have_equal_columns(X):
     """Return whether all rows of X (n, d) are equal."""
     if not isinstance(X, SparseRows):

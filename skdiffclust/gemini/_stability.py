@@ -7,7 +7,7 @@ import numpy as np
 from scipy.sparse import issparse
 from scipy.special import ndtri
 
-from skdiffclust._history import warn_of_convergence
+from skdiffclust._assignments import adjusted_rand
 from skdiffclust._n_clusters import Clusters, bimodality, principal_components
 from skdiffclust._validation import check_dense_size
 from skdiffclust.gemini._sparse_rows import centered, weighted_means
@@ -146,20 +146,6 @@ def by_densest_quarter(X):
     return X / (deviations * shares)
 
 
-def warn_of_other_clusters(name, sizes, of_k_means):
-    """Warn that clusters of sizes (k,) are not the clear ones of k-means (k',)."""
-    own, others = (
-        ", ".join(f"{share:.3g}" for share in 100 * np.sort(each)[::-1] / each.sum())
-        for each in (sizes, of_k_means)
-    )
-    warn_of_convergence(
-        f"{name} finds other clusters than k-means, whose clusters are clearly "
-        f"separated: they have {own} % of the samples, those of k-means {others} %. "
-        "The objective favours clusters of similar sizes. Use ClAM or KMeans for "
-        "unequal ones.",
-    )
-
-
 def gaussian_like(X, random_state):
     """Return samples (n, d) of one Gaussian with means and covariance of X (n, d).
 
@@ -210,28 +196,6 @@ def co_assignment_uncertainty(labels, weights=None):
     share = np.ones(n_samples)
     np.divide(squared, n_labellings * together, out=share, where=together > 0)
     return 1 - share
-
-
-def adjusted_rand(one, other, weights=None):
-    """Return the adjusted Rand index of labels (n,) and labels (n,), from 0 on.
-
-    As scikit-learn's, without its checks, which take most of its time. With weights
-    (n,) a pair of samples counts as much as the product of theirs.
-    """
-    total = float(len(one)) if weights is None else float(weights.sum())
-    alone = total if weights is None else float(np.square(weights).sum())
-    n_labels = int(other.max()) + 1
-    cells = one * n_labels + other
-    table = np.bincount(cells, weights, minlength=(one.max() + 1) * n_labels)
-    table = table.reshape(-1, n_labels).astype(np.float64)
-    # Ordered pairs in one cluster of both, of the first, of the second, and all.
-    both = np.square(table).sum() - alone
-    first = np.square(table.sum(axis=1)).sum() - alone
-    second = np.square(table.sum(axis=0)).sum() - alone
-    pairs = total**2 - alone
-    by_chance = first * second / pairs if pairs > 0 else 0.0
-    largest = (first + second) / 2
-    return 1.0 if largest == by_chance else (both - by_chance) / (largest - by_chance)
 
 
 def support_stability(supports):

@@ -6,16 +6,25 @@ is the hard partition. A hard partition has no gradient, so it is a candidate as
 and its soft version is trained.
 """
 
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
+from typing import NamedTuple
+
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array
 
-from skdiffclust._assignments import softmax
+from skdiffclust._assignments import adjusted_rand, order_by_size, softmax
 from skdiffclust._encoder import Encoder
-from skdiffclust.gemini._models import FreeAssignments, SkipPerceptron
+from skdiffclust._history import warn_of_convergence
+from skdiffclust._n_clusters import are_separated
+from skdiffclust.gemini._models import MODELS, FreeAssignments, SkipPerceptron
 from skdiffclust.gemini._objectives import mmd_of_sums
+from skdiffclust.gemini._problem import Problem
 from skdiffclust.gemini._sparse_rows import (
     SparseRows,
+    near_one,
     squared_norms,
 )
 from skdiffclust.gemini._supervision import broken_links
@@ -37,9 +46,138 @@ _MOST_STEPS = 20
 _ROUNDING = 1e-12
 # Values that differ by less than this, relative to them, are equal up to rounding.
 _EQUAL = 1e-9
+# Of more samples, only the restart from k-means is trained.
+_MANY_SAMPLES = 20_000
+# Agreement with the clear clusters of k-means below which a fit warns.
+_LEAST_AGREEMENT = 0.8
 # Samples that partitions are searched on; the best one is improved on all samples.
 _MOST_SEARCHED = 1000
 _MOST_PER_CLUSTER = 50
+
+
+class Starts(NamedTuple):
+    """Initial models: `n_trained` and, if `has_sharp`, a last one that is sharp.
+
+    They are of the samples of `problem`, which are numbers for free assignments. The
+    one with the number `final` is not trained, as it has no gradient but rounding.
+    `rows` (m,), None for all, have the labels `k_means` (m,) by k-means, which are None
+    with links or if the objective is not the MMD with a linear kernel.
+    """
+
+    problem: Problem
+    n_trained: int
+    has_sharp: bool
+    models: Iterator
+    final: int | None = None
+    rows: np.ndarray | None = None
+    k_means: np.ndarray | None = None
+
+
+def make_starts(problem, settings, rng):
+    """Return the Starts of a Problem under Settings.
+
+    The first model is soft and made from the cells of k-means, the others are
+    random, and a last one is sharp and made from the same cells. Without features,
+    or with too few hidden units, all are random.
+    """
+    kind = settings.kind
+    n_clusters = settings.n_clusters
+    dtype = problem.X.dtype
+    sizes = settings.layer_sizes(problem.X.shape[1])
+    numbered = problem
+    if kind == "free":
+        numbered = problem.on_numbers()
+        sizes[0] = int(numbered.X.max()) + 1
+
+    def new():
+        return MODELS[kind].with_random_weights(sizes, rng, dtype)
+
+    template = new()
+    is_narrow = kind == "mlp" and min(sizes[1:-1]) < 2 * n_clusters
+    if is_narrow or settings.is_precomputed:
+        n_trained = _n_trained(problem, settings, None)
+        others = (new() for _ in range(n_trained - 1))
+        return Starts(numbered, n_trained, False, chain([template], others))
+    is_linear = settings.has_linear_kernel and hasattr(problem.relation, "features")
+    mode = settings.compares if is_linear else None
+    rows = rows_to_start(problem, n_clusters)
+    cells, k_means = initial_cells(problem, rows, n_clusters, mode, rng)
+    labels = labels_in(problem.X, cells)
+    n_trained = _n_trained(problem, settings, labels)
+    if not n_trained:
+        # A few evaluations are not worth the compilation of loops.
+        numbered = replace(numbered, compiled_mode=None)
+    some = numbered if rows is None else numbered.take(rows)
+    if kind == "free":
+        family = family_of_labels(labels, numbered.X, n_clusters, dtype)
+    else:
+        family = family_of_cells(kind, *cells, template)
+
+    def models():
+        for number in range(n_trained):
+            yield new() if number else family(soft_factor(family, some))
+        # The more samples, the closer are some to the border of two clusters.
+        factor = len(problem.X) / len(some.X)
+        yield family(factor * sharp_factor(family, some))
+
+    # Links and l2 have a gradient at a hard partition, the objective has none.
+    has_links = problem.constraints is not None
+    final = None if n_trained and (has_links or problem.l2) else n_trained
+    k_means = None if has_links or mode is None else k_means
+    return Starts(numbered, n_trained, True, models(), final, rows, k_means)
+
+
+def _n_trained(problem, settings, labels):
+    """Return how many initial models are trained beside labels (n,) of k-means.
+
+    Of many samples, the first. None if no softer assignments are better: the MMD of
+    a linear model and kernel grows with the sharpness of the best partition, and
+    nothing else counts if it satisfies all links.
+    """
+    links = problem.constraints
+    is_whole = settings.batch(len(problem.X)) >= len(problem.X)
+    is_linear = settings.has_linear_kernel and hasattr(problem.relation, "features")
+    if (
+        settings.kind == "linear"
+        and is_linear
+        and not problem.l2
+        and is_whole
+        and (links is None or not any(broken_links(labels, links)))
+    ):
+        return 0
+    is_large = np.count_nonzero(problem.row_weights) > _MANY_SAMPLES
+    return 1 if is_large and is_whole and links is None else settings.n_init
+
+
+def warn_if_unequal(samples, labels, starts, name):
+    """Warn if the Starts have clear clusters of less even sizes than labels (n,).
+
+    Of Samples, in the name of an estimator.
+    """
+    if starts.k_means is None:
+        return
+    rows, others = starts.rows, starts.k_means
+    if rows is None:
+        rows = np.flatnonzero(samples.row_weights > 0)
+        others = others[rows]
+    labels, weights = labels[rows], samples.row_weights[rows]
+    own, of_k_means = (np.bincount(each, weights) for each in (labels, others))
+    is_less_even = of_k_means @ of_k_means > own @ own
+    if (
+        is_less_even
+        and adjusted_rand(labels, others, weights) < _LEAST_AGREEMENT
+        and are_separated(near_one(samples.X[rows]), weights, others)
+    ):
+        sizes, others = (
+            ", ".join(f"{100 * share:.3g}" for share in np.sort(each)[::-1])
+            for each in (own / own.sum(), of_k_means / of_k_means.sum())
+        )
+        warn_of_convergence(
+            f"{name} finds other clusters than k-means, whose clusters are clearly "
+            f"separated: they have {sizes} % of the samples, those of k-means {others} "
+            "%. The objective favours clusters of similar sizes. Use ClAM or KMeans "
+            "for unequal ones.",
+        )
 
 
 def start_partitions(points, row_weights, n_clusters, random_state):
@@ -205,6 +343,13 @@ def softened(model, problem):
         return model.scaled(model.arrays[0].dtype.type(factor))
 
     return scaled(soft_factor(scaled, problem))
+
+
+def ordered(model, logits, row_weights):
+    """Return a model with its clusters ordered by size on samples of logits (n, k)."""
+    labels = logits.argmax(axis=1)
+    order = order_by_size(labels, logits.shape[1], row_weights)
+    return model.permute_outputs(order)
 
 
 def matched(model, predicted, labels):

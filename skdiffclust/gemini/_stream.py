@@ -1,7 +1,5 @@
 """The epochs of GEMINI on the next samples of a stream."""
 
-from copy import deepcopy
-
 from sklearn.utils import check_random_state
 
 from skdiffclust._history import EpochLoop
@@ -12,12 +10,10 @@ from skdiffclust.gemini._training import train_model
 _EPOCHS = 10
 
 
-def check_stream(gemini, affinity):
-    """Refuse to continue with another model or without what `fit` was given."""
-    sizes = [len(gemini.coefs_[0]), *(len(biases) for biases in gemini.intercepts_)]
-    asked = gemini._layer_sizes(sizes[0])
-    if gemini.model == "linear":
-        asked = [asked[0], asked[-1]]
+def check_widths(model, settings):
+    """Refuse to continue with a fitted model of other Settings."""
+    sizes = [len(model.weights[0]), *(len(biases) for biases in model.biases)]
+    asked = settings.layer_sizes(sizes[0])
     if sizes != asked:
         raise ValueError(
             "The 'n_clusters', 'model' and 'hidden_layer_sizes' parameters of GEMINI "
@@ -25,7 +21,11 @@ def check_stream(gemini, affinity):
             f"widths {sizes}. Got ones that give {asked} instead. Call fit to start "
             "again."
         )
-    if (affinity is not None) != gemini._affinity_given:
+
+
+def check_given(affinity, was_given):
+    """Refuse to continue without an affinity if the first call had one, and so on."""
+    if (affinity is not None) != was_given:
         raise ValueError(
             "The 'affinity' parameter of GEMINI.partial_fit must be given in every "
             f"call or in none. Got {'None' if affinity is None else 'a matrix'} "
@@ -33,41 +33,35 @@ def check_stream(gemini, affinity):
         )
 
 
-def continue_training(gemini, problem):
-    """Return the model after some epochs on a problem, its loop, and the next stream.
+def new_stream(model, settings, random_state):
+    """Return what is kept from call to call: the optimiser, and a random stream."""
+    return Adam(model.arrays, settings.learning_rate), check_random_state(random_state)
+
+
+def continue_training(fitted, problem, settings, optimiser, random_state):
+    """Return the model after some epochs on a problem, and their loop.
 
     The problem is in the units of the first call, and so is the optimiser, whose
     moments are kept from call to call, with the stream that batches are drawn from.
     """
-    # The model, copied, in the units of the problem.
-    fitted = gemini._fitted_model()
+    # The fitted model, copied, in the units of the problem.
     factor = problem.units.features
     arrays = [
         array * array.dtype.type(factor) if name in fitted.input_names else array.copy()
         for name, array in zip(fitted.names, fitted.arrays, strict=True)
     ]
-    model = MODELS[gemini.model].from_arrays(arrays)
-    stream = deepcopy(getattr(gemini, "_stream", None))
-    if stream is None:
-        stream = (
-            Adam(model.arrays, gemini.learning_rate),
-            check_random_state(gemini.random_state),
-        )
-    optimiser, random_state = stream
-    optimiser.learning_rate = gemini.learning_rate
+    model = MODELS[settings.kind].from_arrays(arrays)
+    optimiser.learning_rate = settings.learning_rate
     # The first of all samples at once takes no step, nor does one follow the last.
     loop = EpochLoop(
-        type(gemini).__name__,
-        max_iter=1 + _EPOCHS,
-        learning_rate=gemini.learning_rate,
+        settings.name, max_iter=1 + _EPOCHS, learning_rate=settings.learning_rate
     )
     train_model(
         model,
         problem,
         loop,
         optimiser,
-        batch_size=gemini._batch(problem.X.shape[0]),
+        batch_size=settings.batch(problem.X.shape[0]),
         random_state=random_state,
     )
-    best = MODELS[gemini.model].from_arrays(loop.best_state)
-    return best, loop, stream
+    return MODELS[settings.kind].from_arrays(loop.best_state), loop

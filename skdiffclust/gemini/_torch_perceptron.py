@@ -2,6 +2,7 @@
 
 import torch
 
+from skdiffclust._devices import outside_torch_modes
 from skdiffclust._torch import to_numpy, to_tensor
 
 
@@ -13,9 +14,11 @@ class PerceptronOnDevice:
     those of NumPy.
     """
 
+    @outside_torch_modes
     def __init__(self, X, device):
         self._X = to_tensor(X, device)
 
+    @outside_torch_modes
     def forward(self, model, rows=None):
         """Return logits (b, k), an array, and what `backward` needs."""
         arrays = [to_tensor(a, self._X.device).requires_grad_() for a in model.arrays]
@@ -33,6 +36,7 @@ class PerceptronOnDevice:
             hidden = hidden + X @ named["skip"]
         return to_numpy(hidden), (hidden, arrays)
 
+    @outside_torch_modes
     def backward(self, gradient, inputs):
         """Return the gradients of all arrays from that of the logits (b, k)."""
         logits, arrays = inputs

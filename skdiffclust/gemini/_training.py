@@ -1,84 +1,15 @@
 """Loss and gradients of a model on samples, and the epochs."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
-
 import numpy as np
 
 from skdiffclust._assignments import softmax, softmax_backward
 from skdiffclust._batches import mini_batches
-from skdiffclust._constraints import Constraints
 from skdiffclust._threads import largest_product, small_products
-from skdiffclust.gemini._calibration import some_rows
 from skdiffclust.gemini._objectives import mmd_of_logits
-from skdiffclust.gemini._sparse_rows import numbers_of_rows
 from skdiffclust.gemini._supervision import Supervision
-from skdiffclust.gemini._units import Units
 
-# Epochs that together have to lower the loss.
-PATIENCE = 10
 # Factor of the penalty for links and labels.
 _LINK_WEIGHT = 10.0
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Training problem: samples, their weights and relation, the objective."""
-
-    X: np.ndarray  # (n, d), or the numbers (n,) of rows for free assignments
-    row_weights: np.ndarray  # (n,), sum to one
-    relation: object
-    objective: Callable
-    l2: float = 0.0  # for the weights that are multiplied with features
-    inner_l2: float | None = None  # for all others; None is the same
-    constraints: Constraints | None = None
-    # "ova" or "ovo" for the MMD of features, which is compiled; None for all else.
-    compiled_mode: str | None = None
-    # Factors by which features and the objective were divided.
-    units: Units = Units()
-    # Device on which a perceptron is propagated by torch; None is NumPy.
-    device: str | None = None
-
-    @cached_property
-    def supervision(self):
-        """The penalty for links and labels of all samples."""
-        return Supervision.of(self.constraints)
-
-    @cached_property
-    def on_device(self):
-        """The propagation of perceptrons on the device, where the samples stay."""
-        from skdiffclust.gemini._torch_perceptron import PerceptronOnDevice
-
-        return PerceptronOnDevice(self.X, self.device)
-
-    @cached_property
-    def some_rows(self):
-        """Rows (m,) that temperatures are found on."""
-        return some_rows(self.row_weights)
-
-    def take(self, rows):
-        """Return the problem of samples `rows` (m,) only, without links."""
-        weights, relation = self.of_batch(rows)
-        return replace(
-            self,
-            X=self.X[rows],
-            row_weights=weights,
-            relation=relation,
-            constraints=None,
-        )
-
-    def of_batch(self, rows):
-        """Return the weights and the relation of a batch (b,), of all for None."""
-        if rows is None:
-            return self.row_weights, self.relation
-        weights = self.row_weights[rows] / self.row_weights[rows].sum()
-        relation = None if self.relation is None else self.relation.take(rows)
-        return weights, relation
-
-    def on_numbers(self):
-        """Return the problem for free assignments, whose X numbers distinct samples."""
-        return replace(self, X=numbers_of_rows(self.X))
 
 
 def loss_and_gradients(model, problem, rows=None):
@@ -152,7 +83,6 @@ def train_model(
     random_state,
     attributes=None,
     penalty=None,
-    is_final=False,
 ):
     """Run the epochs of a loop; its best state is a list of copies of the arrays.
 
@@ -161,12 +91,12 @@ def train_model(
     arrays are those recorded, unless `max_iter` ends a training under a penalty. With
     more batches it is the mean over them. `attributes` makes fitted attributes of a
     model, for callbacks, which otherwise receive no estimator; the proximal operator of
-    a `penalty` is applied after each step. A model that `is_final` takes no step.
+    a `penalty` is applied after each step. Without an optimiser no step is taken.
     """
     whole = batch_size >= len(problem.X)
 
     def step(gradients):
-        if is_final:
+        if optimiser is None:
             return
         optimiser.step(model.arrays, gradients)
         if penalty is not None:
@@ -193,7 +123,7 @@ def train_model(
                 attributes=attributes and (lambda: attributes(model)),
                 objective=value,
             )
-            if is_final:
+            if optimiser is None:
                 loop.stop("solved")
             continues = loop.stop_reason is None
             if penalty is not None and penalty.alpha:

@@ -9,12 +9,12 @@ from sklearn.kernel_approximation import Nystroem
 
 from skdiffclust import SparseGEMINI
 from skdiffclust._encoder import Encoder
-from skdiffclust.gemini import _base
-from skdiffclust.gemini._models import new_model
+from skdiffclust.gemini import _problem
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._penalties import GroupLasso, Groups
+from skdiffclust.gemini._problem import Problem
 from skdiffclust.gemini._relations import make_relation
-from skdiffclust.gemini._training import Problem, loss_and_gradients
+from skdiffclust.gemini._training import loss_and_gradients
 
 per_mode = pytest.mark.parametrize("mode", ["ova", "ovo"])
 
@@ -31,9 +31,8 @@ def task(X, mode, n_clusters, kernel="linear", seed=0, **params):
         compiled_mode=mode,
         **params,
     )
-    return problem, new_model(
-        "linear", *X.shape[:1], [X.shape[1], n_clusters], rng, X.dtype
-    )
+    sizes = [X.shape[1], n_clusters]
+    return problem, Encoder.with_random_weights(sizes, rng, X.dtype)
 
 
 def both(problem, model, rows=None):
@@ -80,7 +79,7 @@ def test_logits_of_perceptrons(mode, n_clusters, dtype, atol, global_random_seed
     rng = np.random.RandomState(global_random_seed + 1)
     X = rng.normal(size=(70, 6)).astype(dtype)
     problem, _ = task(X, mode, n_clusters, l2=0.1, seed=global_random_seed)
-    model = new_model("mlp", len(X), [6, 4, n_clusters], rng, dtype)
+    model = Encoder.with_random_weights([6, 4, n_clusters], rng, dtype)
     for rows in (None, np.arange(0, len(X), 2)):
         found, expected = both(problem, model, rows)
         assert_allclose(found[:2], expected[:2], atol=atol)
@@ -130,7 +129,7 @@ def test_the_same_path(mode, n_features, batch_size, monkeypatch, global_random_
     def as_defined(*arguments, **settings):
         return Problem(*arguments, **settings | {"compiled_mode": None})
 
-    monkeypatch.setattr(_base, "Problem", as_defined)
+    monkeypatch.setattr(_problem, "Problem", as_defined)
     defined = sparse.path(X, alpha_multiplier=1.3)
     assert_array_equal(path.supports, defined.supports)
     assert_array_equal(path.labels, defined.labels)

@@ -22,9 +22,10 @@ from skdiffclust.gemini._penalties import (
     GroupLasso,
     Groups,
 )
+from skdiffclust.gemini._problem import Samples, make_problem
 from skdiffclust.gemini._solver import GroupSolver, linear_loss
 from skdiffclust.gemini._training import loss_and_gradients, train_model
-from skdiffclust.gemini._walk import largest_alpha
+from skdiffclust.gemini._walk import Task, largest_alpha
 
 GROUPS = [None, [0, 0, 1, 2, 2, 2, 3, 4]]
 
@@ -38,8 +39,9 @@ def rows(seed=0, n=60, d=8):
 
 def task_of(X, params=(), links=(None, None, None)):
     """Return the Problem of SparseGEMINI on X."""
-    sparse = SparseGEMINI(3, **dict(params))
-    return sparse._problem(*sparse._check_rows(X, None), as_constraints(len(X), *links))
+    settings = SparseGEMINI(3, **dict(params))._settings()
+    constraints = as_constraints(len(X), *links)
+    return make_problem(settings, Samples.of(X, None, constraints=constraints))
 
 
 def solved(task, penalty, seed=0, max_iter=2000):
@@ -283,14 +285,15 @@ def test_a_perceptron_is_trained_until_its_certificate_is_met():
     path = sparse.path(X, min_features=5, alpha_multiplier=1.3)
     assert np.isnan(path.kkts[0]) and (path.kkts[1:] <= 0.05).all()
     # By the definition, on the scaled features.
-    problem = sparse._problem(*sparse._check_rows(X, None), None)
+    task = Task.of(sparse._settings(), Samples.of(X, None))
+    problem = task.problem
     units = problem.units
     step = path.steps[3]
     model = MODELS["skip"].from_arrays(expand("skip", step.weights, step.support, 25))
     for array in model.inputs:
         array *= units.features
     _, _, gradients = loss_and_gradients(model, problem)
-    penalty = sparse._penalty(problem).at(step.alpha / units.alpha)
+    penalty = task.penalty.at(step.alpha / units.alpha)
     assert_allclose(penalty.certificate(model, gradients)[0], step.kkt, rtol=1e-6)
     for params in ({"batch_size": 20}, {"objective": "tv"}):
         sparse.set_params(max_iter=5, l2=1e-3, alpha=0.1, **params)

@@ -21,6 +21,7 @@ from skdiffclust._encoder import Encoder
 from skdiffclust._history import EpochLoop
 from skdiffclust.gemini import _training, _walk, gemini_score
 from skdiffclust.gemini._path import choose_step
+from skdiffclust.gemini._problem import Samples, make_problem
 from skdiffclust.gemini._training import loss_and_gradients
 from skdiffclust.metrics import silhouette_scorer
 
@@ -70,7 +71,7 @@ def test_fit_meets_the_optimality_conditions_of_the_group_lasso(
         3, mode="ovo", alpha=0.3, groups=groups, random_state=global_random_seed
     )
     sparse.fit(X)
-    task = sparse._problem(*sparse._check_rows(X, None), None)
+    task = make_problem(sparse._settings(), Samples.of(X, None))
     # Features and objective are divided by a number each, and are given back so.
     scale, value = task.units.features, task.units.objective
     W, b = sparse.coefs_[0], sparse.intercepts_[0]
@@ -430,10 +431,10 @@ def test_in_a_pipeline_and_a_search(global_random_seed):
 def interrupted_after(monkeypatch, n_steps, error):
     advance, count = _walk.Walk.advance, iter(range(1000))
 
-    def counted(self, alpha, loops):
+    def counted(self, alpha, **options):
         if next(count) >= n_steps:
             raise error
-        return advance(self, alpha, loops)
+        return advance(self, alpha, **options)
 
     monkeypatch.setattr(_walk.Walk, "advance", counted)
 
@@ -470,21 +471,20 @@ def test_a_step_that_diverges_goes_back_to_its_best_weights(
         growth = 1e200 if len(epochs) > 2 else 1.0
         return loss, value, [gradient * growth for gradient in found]
 
-    def advanced(walk, alpha, loops):
+    def advanced(walk, alpha):
         epochs.clear()
         is_bad = next(n_steps) == 3
         with monkeypatch.context() as patch:
             if is_bad:
                 patch.setattr(_training, "loss_and_gradients", exploding)
-            step = advance(walk, alpha, loops)
+            step = advance(walk, alpha)
         if is_bad:
             _, best = min(epochs, key=lambda epoch: epoch[0])
-            for array, previous, found in zip(
-                walk.model.arrays, walk.optimiser.state, best, strict=True
-            ):
-                assert_array_equal(array, found)
+            arrays = walk.arrays()
+            for name, found in zip(walk.model.names, best, strict=True):
+                assert_array_equal(arrays[f"model.{name}"], found)
                 # And without a velocity, with which the next step would diverge.
-                assert_array_equal(previous, array)
+                assert_array_equal(arrays[f"previous.{name}"], found)
         return step
 
     monkeypatch.setattr(EpochLoop, "record", noted)

@@ -24,7 +24,7 @@ from sklearn.preprocessing import FunctionTransformer
 from skdiffclust import SparseGEMINI, SparseGEMINICV
 from skdiffclust._history import report_by_the_whole, warn_of_convergence
 from skdiffclust.gemini import gemini_score
-from skdiffclust.gemini._sparse_gemini_cv import choose_penalty, resample
+from skdiffclust.gemini._resampling import choose_penalty, resample
 from skdiffclust.gemini._stability import (
     cluster_stability,
     co_assignment_uncertainty,
@@ -146,6 +146,19 @@ def test_a_scaled_gamma_is_that_of_the_score():
     assert objective_of(stable.estimator_, X[:5]) >= 0
     stable.set_params(estimator__kernel="linear", estimator__gamma=None).fit(X)
     assert not hasattr(stable.estimator_, "gamma_")
+
+
+@pytest.mark.parametrize("params", [{}, {"batch_size": 20}], ids=str)
+@pytest.mark.few_epochs
+def test_the_path_of_all_samples_is_that_of_the_estimator(params):
+    X = problem()[8:72]  # weights of 1 / 64 have an exact sum
+    stable = search(2, **{**QUICK, "batch_size": None, **params}).fit(X)
+    path = clone(stable.estimator_).path(X, min_features=1)
+    assert len(path) == len(stable.path_) > 2
+    for step, expected in zip(path.steps, stable.path_.steps, strict=True):
+        assert step.alpha == expected.alpha
+        for array, other in zip(step.weights, expected.weights, strict=True):
+            assert_array_equal(array, other)
 
 
 def test_stabilities_of_known_cases(global_random_seed):

@@ -18,7 +18,8 @@ from skdiffclust._affinity import distance_matrix, kernel_matrix
 from skdiffclust._validation import canonical_rows
 from skdiffclust.gemini import _sparse_rows as rows_of
 from skdiffclust.gemini import gemini_score
-from skdiffclust.gemini._models import new_model
+from skdiffclust.gemini._models import MODELS
+from skdiffclust.gemini._problem import Samples, make_problem
 from skdiffclust.gemini._starts import group_means
 from skdiffclust.gemini._training import loss_and_gradients
 
@@ -96,12 +97,13 @@ def test_equal_rows_have_one_number():
 @pytest.mark.parametrize("mode", ["ova", "ovo"])
 def test_loss_and_gradients_are_those_of_dense_rows(kind, mode, global_random_seed):
     X, _ = counts(global_random_seed)
-    estimator = GEMINI(3, mode=mode, l2=0.01)
-    model = new_model(kind, None, [24, 8, 3], np.random.RandomState(0), X.dtype)
+    settings = GEMINI(3, mode=mode, l2=0.01)._settings()
+    sizes = [24, 3] if kind == "linear" else [24, 8, 3]
+    rng = np.random.RandomState(0)
+    model = MODELS[kind].with_random_weights(sizes, rng, X.dtype)
     found = []
     for form in (X, sparse.csr_array(X)):
-        checked, weights, means = estimator._check_rows(form, np.arange(1, 91))
-        task = estimator._problem(checked, weights, means, None)
+        task = make_problem(settings, Samples.of(form, np.arange(1, 91)))
         if kind != "linear":
             # As for perceptrons, which have no compiled loops.
             task = rows_of_definition(task)

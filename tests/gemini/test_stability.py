@@ -16,9 +16,9 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.pairwise import rbf_kernel
 
 from skdiffclust import GEMINI, SparseGEMINI, SparseGEMINICV
+from skdiffclust._assignments import adjusted_rand
 from skdiffclust.gemini._stability import (
     Structure,
-    adjusted_rand,
     by_densest_quarter,
     cluster_stability,
     co_assignment_uncertainty,

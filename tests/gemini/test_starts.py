@@ -16,8 +16,8 @@ from sklearn.preprocessing import scale
 
 from skdiffclust import GEMINI, SparseGEMINI
 from skdiffclust.datasets import make_celeux_one
-from skdiffclust.gemini import _base, _gemini, _starts, gemini_score
-from skdiffclust.gemini._models import new_model
+from skdiffclust.gemini import _gemini, _starts, gemini_score
+from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._starts import (
     ascend,
     family_of_cells,
@@ -142,7 +142,8 @@ def test_one_against_all_reaches_the_best_partition_of_few_samples():
 @pytest.mark.parametrize("kind", ["linear", "skip", "mlp"])
 def test_models_have_the_logits_of_the_cells(kind, global_random_seed):
     X, _, rng = data(global_random_seed)
-    template = new_model(kind, None, [3, 9, 8, 4], rng, np.float64)
+    sizes = [3, 4] if kind == "linear" else [3, 9, 8, 4]
+    template = MODELS[kind].with_random_weights(sizes, rng, np.float64)
     before = [array.copy() for array in template.arrays]
     W, b = rng.normal(size=(3, 4)), rng.normal(size=4)
     for factor in (1.0, 7.0):
@@ -190,7 +191,7 @@ def test_of_many_samples_one_restart_is_trained(monkeypatch):
         sizes.append(len(problem.X))
         return train_model(model, problem, *args, **kwargs)
 
-    monkeypatch.setattr(_base, "_MANY_SAMPLES", 120)
+    monkeypatch.setattr(_starts, "_MANY_SAMPLES", 120)
     monkeypatch.setattr(_gemini, "train_model", train)
     one = clone(gemini).fit(X)
     # And the hard partition.
@@ -268,7 +269,7 @@ def test_a_path_of_many_samples_starts_from_one_restart(monkeypatch):
     X = make_celeux_one(4, random_state=0).X[:130]
     sparse = SparseGEMINI(3, mode="ovo", random_state=0)
     whole = clone(sparse).path(X, alpha_multiplier=1.3)
-    monkeypatch.setattr(_base, "_MANY_SAMPLES", 120)
+    monkeypatch.setattr(_starts, "_MANY_SAMPLES", 120)
     one = clone(sparse).path(X, alpha_multiplier=1.3)
     assert np.nanmax(one.kkts) <= 0.01
     assert one.objectives[0] > (1 - 1e-3) * whole.objectives[0]

@@ -5,11 +5,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skdiffclust._constraints import as_constraints
-from skdiffclust.gemini._models import MODELS, new_model
+from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._objectives import OBJECTIVES
+from skdiffclust.gemini._problem import Problem
 from skdiffclust.gemini._relations import Matrix, make_relation
 from skdiffclust.gemini._supervision import Supervision, broken_links
-from skdiffclust.gemini._training import Problem, loss_and_gradients
+from skdiffclust.gemini._training import loss_and_gradients
 from skdiffclust.gemini._transport import transport
 
 RELATIONS = {"kernel": ["linear", "rbf"], "distance": ["euclidean"], None: [None]}
@@ -35,7 +36,8 @@ def problem(
     X = rng.normal(size=(n, d))
     weights = rng.uniform(0.5, 1.5, n)
     relation = make_relation(OBJECTIVES[name].relation, X, choice, choice)
-    model = new_model(kind, n, [d, 5, 4, k], rng, np.float64)
+    sizes = {"linear": [d, k], "free": [n, k]}.get(kind, [d, 5, 4, k])
+    model = MODELS[kind].with_random_weights(sizes, rng, np.float64)
     objective = OBJECTIVES[name].with_gradient(mode)
     rows = np.arange(n) if kind == "free" else X
     return (

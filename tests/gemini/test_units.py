@@ -15,7 +15,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from skdiffclust import GEMINI, SparseGEMINI
 from skdiffclust.datasets import make_celeux_one
 from skdiffclust.gemini import gemini_score
-from skdiffclust.gemini._units import Units
+from skdiffclust.gemini._problem import Units
 
 # Objective, kernel or metric -> power of the unit that the objective goes by.
 DEGREES = [

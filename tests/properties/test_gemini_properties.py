@@ -8,15 +8,16 @@ from hypothesis import strategies as st
 from skdiffclust import SparseGEMINI
 from skdiffclust._encoder import Encoder
 from skdiffclust.gemini import available_objectives, gemini_score
-from skdiffclust.gemini._models import MODELS, new_model
+from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._penalties import (
     GroupLasso,
     Groups,
     hierarchical_prox,
 )
+from skdiffclust.gemini._problem import Problem
 from skdiffclust.gemini._relations import make_relation
-from skdiffclust.gemini._training import Problem, loss_and_gradients
+from skdiffclust.gemini._training import loss_and_gradients
 
 seeds = st.integers(0, 2**32 - 1)
 names = st.sampled_from(available_objectives())
@@ -109,7 +110,8 @@ def test_the_gradient_through_every_weight(seed, case, kind):
     rng = np.random.RandomState(seed)
     n, d, k = 6, 3, 3
     X, weights = rng.normal(size=(n, d)), rng.uniform(0.5, 1.5, n)
-    model = new_model(kind, n, [d, 4, k], rng, np.float64)
+    sizes = {"linear": [d, k], "free": [n, k]}.get(kind, [d, 4, k])
+    model = MODELS[kind].with_random_weights(sizes, rng, np.float64)
     task = Problem(
         np.arange(n) if kind == "free" else X,
         weights / weights.sum(),

@@ -18,9 +18,9 @@ def objective_of(model, X, affinity=None):
     """Return the objective of the trained assignments of X."""
     assignments = softmax(model._logits(X), axis=1)
     params = {
-        name: getattr(model, name)
-        for name in ("objective", "mode", "kernel", "metric", "kernel_params")
+        name: getattr(model, name) for name in ("objective", "mode", "kernel", "metric")
     }
+    params["kernel_params"] = getattr(model, "kernel_params", None)
     params["gamma"] = getattr(model, "gamma_", model.gamma)
     if model.objective == "wasserstein":
         if affinity is None:
