@@ -33,7 +33,7 @@ from skdiffclust._torch import (
 )
 from skdiffclust.memories._basins import find_basins
 from skdiffclust.memories._codes import BLOCK, codes_of, dynamics_of_codes, outputs_of
-from skdiffclust.memories._seeding import sample_rows
+from skdiffclust.memories._rows import sample_rows
 from skdiffclust.memories._torch import AssociativeMemory
 
 _HIDDEN = (256, 128)

@@ -39,7 +39,6 @@ from skdiffclust._devices import outside_torch_modes, require_torch, resolve_dev
 from skdiffclust._history import Training, keep_state_on_error
 from skdiffclust._validation import canonical_rows, sample_weights, validate_rows
 from skdiffclust.memories._checks import (
-    count_memories,
     refuse_many_clusters,
     warn_of_clusters,
 )
@@ -268,13 +267,14 @@ class DeepClAM(
             own, training diverges, or ``n_clusters="auto"`` has several candidates.
         """
         require_torch("DeepClAM")
+        from skdiffclust._n_clusters import count_clusters
         from skdiffclust._torch import isolated_streams
         from skdiffclust.memories._deep import DeepTraining, make_autoencoder
 
         X = self._check_rows(X, reset=True)
         refuse_underflow(X, X.dtype)
         weight = sample_weights(sample_weight, X)
-        refuse_many_clusters(self, weight)
+        refuse_many_clusters("DeepClAM", self.n_clusters, weight)
         check_checkpoint("DeepClAM.fit", checkpoint, resume)
         device = resolve_device(self.device, "DeepClAM")
         random_state = check_random_state(self.random_state)
@@ -289,7 +289,9 @@ class DeepClAM(
         if n_clusters == "auto":
             # Distances do not depend on the shift, which would make them dense.
             units = drawn_in(X, *reach) / scaling.scale
-            n_clusters = count_memories(self, units, weight, random_state)
+            count = count_clusters(units, weight, random_state)
+            count.publish(self)
+            n_clusters = count.best
         model = make_autoencoder(
             self.encoder,
             self.decoder,
