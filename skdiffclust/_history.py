@@ -220,7 +220,8 @@ class EpochLoop:
     """Epochs of one run of training: ``for epoch in loop: ...; loop.record(...)``.
 
     The loop ends by itself, never by ``break``: after `max_iter` epochs, without
-    progress, when the loss diverges, when a callback asks for it, or after `stop`.
+    progress, when the loss diverges, when a callback asks for it, or after `stop`. Its
+    attributes are read only; its methods change them.
     Used alone it is the loop of a ``partial_fit``, which callbacks do not watch;
     `Training` creates loops that do.
 
@@ -255,7 +256,7 @@ class EpochLoop:
     best_state : object or None
         Result of `state` there: what the estimator should keep.
     n_iter_no_change : int or None
-        As given; may be changed between epochs.
+        As given; None after `disable_patience`.
     tol : float
         As given.
     stop_reason : str or None
@@ -305,6 +306,23 @@ class EpochLoop:
         For a loss that starts small, as in a step of a path.
         """
         self._scale = max(self._scale, scale)
+
+    def disable_patience(self):
+        """Do not end the loop for lack of progress from now on."""
+        self.n_iter_no_change = None
+
+    def begin_stage(self):
+        """Compare later losses with one another only, as those of another training.
+
+        The best state is kept until the next epoch replaces it.
+        """
+        self.best_loss = np.inf
+
+    def take_best_state(self):
+        """Return the best state, which the loop does not hold any longer."""
+        state = self.best_state
+        self.best_state = None
+        return state
 
     def stop(self, reason):
         """End the loop after this epoch, for a reason of the caller.

@@ -5,6 +5,7 @@ does to it, it does to ClAM, PRCut, GEMINI and SpanningForestEmbedding.
 """
 
 import inspect
+import json
 import pickle
 import sys
 import threading
@@ -573,6 +574,29 @@ def test_no_patience_by_default():
     assert run([1.0] * 20, max_iter=20).n_iter == 20
 
 
+def test_patience_can_be_disabled():
+    loop = EpochLoop("Toy", max_iter=6, learning_rate=0.1, n_iter_no_change=2)
+    loop.disable_patience()
+    for _ in loop:
+        loop.record(1.0, state=lambda: None)
+    assert (loop.n_iter, loop.stop_reason) == (6, "max_iter")
+
+
+def test_losses_of_another_stage_are_not_compared():
+    loop = EpochLoop("Toy", max_iter=4, learning_rate=0.1)
+    for epoch in loop:
+        loop.record([2.0, 1.0, 4.0, 3.0][epoch], state=lambda epoch=epoch: epoch)
+        if epoch == 1:
+            loop.begin_stage()
+            assert loop.best_state == 1
+    assert (loop.best_state, loop.best_epoch, loop.best_loss) == (3, 3, 3.0)
+
+
+def test_a_best_state_that_is_taken_is_not_held_any_longer():
+    loop = run([2.0, 1.0, 3.0], max_iter=3)
+    assert (loop.take_best_state(), loop.best_state, loop.best_loss) == (1, None, 1.0)
+
+
 def test_best_state_is_kept_and_copied_only_then():
     copied = []
     loop = EpochLoop("Toy", max_iter=5, learning_rate=0.1)
@@ -685,7 +709,8 @@ def test_diverged_fit_is_usable_and_not_scored(X):
 )
 def test_last_improvement(losses, settings, improvement):
     loop = EpochLoop("Toy", max_iter=len(losses), learning_rate=0.5, **settings)
-    loop.history["loss"], loop.n_iter = [9.0, *losses], len(losses)
+    moving = {"history": {"loss": [9.0, *losses]}, "n_iter": len(losses)}
+    loop.restore(np.frombuffer(json.dumps(moving).encode(), dtype=np.uint8), None)
     assert loop.last_improvement == pytest.approx(improvement, nan_ok=True)
 
 

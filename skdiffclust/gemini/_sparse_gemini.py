@@ -658,7 +658,7 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
             own = start.forward(problem.X)[0].argmax(axis=1)
             start = matched(start, own, best_logits.argmax(axis=1))
         for loop in training.loops:
-            loop.best_state = None
+            loop.take_best_state()
         walk = self._walk_from(start, problem, rng, X, means)
         return walk, walk.step_of(best, best_logits, 0.0, training.best.n_iter)
 

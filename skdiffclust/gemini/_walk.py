@@ -168,7 +168,7 @@ class Walk:
 
         loop = next(loops)
         # It ends with a certificate, not for lack of progress.
-        loop.n_iter_no_change = None
+        loop.disable_patience()
         weights, biases = self.model.arrays
         solver = GroupSolver(problem, weights, biases, penalty, TOLERANCE)
 
@@ -188,7 +188,7 @@ class Walk:
                 )
                 if solver.is_done and (solver.is_fine or not is_last):
                     loop.stop("solved")
-        loop.best_state = None
+        loop.take_best_state()
         solved = solver.arrays(weights.dtype)
         for array, new in zip(self.model.arrays, solved, strict=True):
             array[...] = new
@@ -225,11 +225,11 @@ class Walk:
             ),
             penalty=penalty,
         )
+        # A path has many loops, and only the last weights are needed.
+        best = loop.take_best_state()
         if loop.stop_reason == "diverged":
             # The velocity, which has diverged, is reset.
-            arrays = state = loop.best_state
-        # A path has many epochs, and only the last weights are needed.
-        loop.best_state = None
+            arrays = state = best
         for whole, values in zip(wholes, (arrays, state), strict=True):
             for array, new in zip(whole.arrays, on_all(values), strict=True):
                 array[...] = new
