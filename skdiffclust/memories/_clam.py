@@ -455,13 +455,15 @@ class ClAM(CallbackSupportMixin, FittedMemories):
         init, n_clusters = self.init, self.n_clusters
         if not isinstance(init, str):
             init = rows.scaling.transform(check_init(init, n_clusters, rows.X))
+            n_clusters = len(init)
         elif n_clusters == "auto":
             count = count_clusters(rows.drawn, rows.drawn_weight, random_state)
             count.publish(self)
             n_clusters = count.best
             if constraints is not None:
                 n_clusters = max(n_clusters, constraints.n_classes)
-        given = rows, init, n_clusters, self.n_init, random_state
+        # A small NumPy integer would overflow.
+        given = rows, init, int(n_clusters), self.n_init, random_state
         if constraints is None:
             return initial_memories(*given), None
         return constrained_memories(*given, constraints)

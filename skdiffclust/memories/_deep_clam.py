@@ -269,7 +269,11 @@ class DeepClAM(
         require_torch("DeepClAM")
         from skdiffclust._n_clusters import count_clusters
         from skdiffclust._torch import isolated_streams
-        from skdiffclust.memories._deep import DeepTraining, make_autoencoder
+        from skdiffclust.memories._deep import (
+            DeepSettings,
+            DeepTraining,
+            make_autoencoder,
+        )
 
         X = self._check_rows(X, reset=True)
         refuse_underflow(X, X.dtype)
@@ -300,7 +304,18 @@ class DeepClAM(
             len(weight),
             random_state,
         ).to(device)
-        run = DeepTraining(self, model, rows, weight, scaling, random_state)
+        settings = DeepSettings(
+            self.inverse_temperature,
+            n_steps=self.n_steps,
+            step_size=self.step_size,
+            mask_probability=self.mask_probability,
+            max_iter=self.max_iter,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            tol=self.tol,
+            n_init=self.n_init,
+        )
+        run = DeepTraining(settings, model, rows, weight, scaling, random_state)
         written = self._checkpoint(X, weight, scaling, checkpoint, resume, random_state)
         training = Training(
             self,
@@ -389,7 +404,9 @@ class DeepClAM(
         # numba is imported here, because it would slow down the import of the package.
         from skdiffclust.memories._assign import assign
 
-        dynamics = dynamics_of_codes(self, self.inverse_temperature_)
+        dynamics = dynamics_of_codes(
+            self.n_steps, self.step_size, self.inverse_temperature_
+        )
         equal = np.zeros(len(self.cluster_centers_))
         return assign(codes, self.cluster_centers_, equal, dynamics)
 

@@ -21,7 +21,10 @@ _SLOWER = 0.5  # factor of the learning rate on a plateau
 _SLOWEST = 2.0**-5  # learning rate at which training ends, relative to the first
 _TRIALS = 16  # largest number of batches that an epoch counts for on a plateau
 _GROUP = 16  # least number of samples with the same hidden features
-_HALVINGS = {2: 0.5, 4: 0.3}  # epochs after which a share of the restarts goes on
+# Steps of directions, relative to those of other memories. Texts gain with it: see
+# `bench_memories.py trains`. With 2 docstrings gain a third of that, and with 10 search
+# snippets lose.
+_ON_SPHERE = 4.0
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,8 @@ class Descent:
         self._judged = judged
         self._is_spherical = settings.dynamics.metric == "cosine"
         # A feature of a direction is of size one over the root of their number.
-        self._size = seeds.shape[2] ** -0.5 if self._is_spherical else 1.0
+        size = _ON_SPHERE * seeds.shape[2] ** -0.5
+        self._size = size if self._is_spherical else 1.0
         self._optimisers = [
             Adam([array], settings.learning_rate, epsilon=_ADAM_FLOOR)
             for array in (self.memories, self.log_weights)
@@ -195,26 +199,17 @@ class Descent:
             self.memories[restart, empty[: len(worst)]] = dense(Z[worst])
             self._optimisers[0].reset((restart, empty))
 
-    def losses(self):
-        """Return the loss (r,) per entry, always of the same samples and masks."""
+    def best(self):
+        """Return a copy of the restart of least loss, always by the same masks."""
         judged = self._judged.complete(
             self.memories, self.log_weights, has_gradient=False
         )
+        number = int(np.argmin(judged.loss))
         unit = self._settings.scaling.loss_unit
-        return judged.loss * (unit / self._judged.n_scored)
-
-    def restart(self, number, loss):
-        """Return a copy of the memories of a restart, as `Trained`."""
+        loss = float(judged.loss[number]) * unit / self._judged.n_scored
         return Trained(
-            self.memories[number].copy(), self.log_weights[number].copy(), float(loss)
+            self.memories[number].copy(), self.log_weights[number].copy(), loss
         )
-
-    def keep(self, restarts):
-        """Continue with some restarts only."""
-        self.memories = self.memories[restarts]
-        self.log_weights = self.log_weights[restarts]
-        for optimiser in self._optimisers:
-            optimiser.keep(restarts)
 
 
 def train(loops, rows, seeds, log_weights, settings, random_state, attributes):
@@ -232,22 +227,13 @@ def train(loops, rows, seeds, log_weights, settings, random_state, attributes):
     n_batches = ceil(len(rows.weight) / settings.batch_size)
     n_rows = min(settings.batch_size, len(rows.weight))
     with small_products(n_rows * seeds.size):
-        losses = descent.losses()
-        best = int(np.argmin(losses))
-        found = descent.restart(best, losses[best])
+        found = descent.best()
         plateau = Plateau(settings.learning_rate, settings.tol, found.loss)
         for loop in loops:
-            for epoch in loop:
+            for _ in loop:
                 rate = plateau.learning_rate
                 descent.epoch(rows, rate, random_state)
-                losses = descent.losses()
-                if epoch + 1 in _HALVINGS:
-                    n_kept = ceil(_HALVINGS[epoch + 1] * len(seeds))
-                    kept = np.argsort(losses, kind="stable")[:n_kept]
-                    descent.keep(kept)
-                    losses = losses[kept]
-                best = int(np.argmin(losses))
-                trained = descent.restart(best, losses[best])
+                trained = descent.best()
                 if plateau.cool(trained.loss, n_batches):
                     loop.stop("learning_rate")
                 loop.record(

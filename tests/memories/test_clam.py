@@ -63,6 +63,8 @@ def test_blobs_in_every_geometry(metric, self_supervised, weighted, global_rando
         metric=metric,
         self_supervised=self_supervised,
         weighted=weighted,
+        max_iter=100,
+        learning_rate=0.05,
         random_state=global_random_seed,
         n_init=3,
     ).fit(X)
