@@ -21,9 +21,9 @@ _SLOWER = 0.5  # factor of the learning rate on a plateau
 _SLOWEST = 2.0**-5  # learning rate at which training ends, relative to the first
 _TRIALS = 16  # largest number of batches that an epoch counts for on a plateau
 _GROUP = 16  # least number of samples with the same hidden features
-# Steps of directions, relative to those of other memories. Texts gain with it: see
-# `bench_memories.py trains`. With 2 docstrings gain a third of that, and with 10 search
-# snippets lose.
+# Steps of directions, relative to those of other memories: see the row of texts in
+# `bench_memories.py trains`. With 2, docstrings gain a third of what they gain with 4,
+# and with 10, search snippets lose.
 _ON_SPHERE = 4.0
 
 
