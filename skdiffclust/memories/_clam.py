@@ -97,7 +97,8 @@ class ClAM(CallbackSupportMixin, FittedMemories):
         Distance: the squared Euclidean distance, the cosine distance on the unit
         sphere, or the city-block distance, which is robust to outliers.
     weighted : bool or array-like of shape (n_clusters,), default=False
-        Weights of the memories (eq. 10): equal (False), learned (True), or given.
+        Weights of the memories (eq. 10): equal (False), learned (True), or given. They
+        are learned by training, so raise `max_iter` and `learning_rate`.
     init : {"k-means++", "random"} or array-like, default="k-means++"
         Initial memories. "k-means++" is the best solution of k-means from `n_init`
         draws of k-means++ (spherical k-means for "cosine", k-medians for "manhattan"),
@@ -355,7 +356,8 @@ class ClAM(CallbackSupportMixin, FittedMemories):
         The first call seeds the memories and fixes the scale of the data and the order
         of the clusters; later ones continue from the current memories. At most 2048 of
         all samples seen so far, drawn at random, are kept in the estimator, and each
-        call trains on these, so that a stream may be sorted by cluster. Set `half_life`
+        call continues k-means on these and trains for one epoch (none with
+        ``max_iter=0``), so that a stream may be sorted by cluster. Set `half_life`
         for a stream that drifts, so that early samples are forgotten. A pickled
         estimator contains these samples. Missing entries are completed from them, by a
         model that is fitted again whenever a fifth more samples, or a fifth of
