@@ -18,8 +18,12 @@ import torch
 from shared import both_clocks, load, versions
 from sklearn.metrics import adjusted_rand_score
 
-from skdiffclust import GEMINI, ClAM, DeepClAM, PRCut
-from skdiffclust.nn import PerturbedForest, standardized_similarity
+from skdiffclust import GEMINI, DeepClAM, PRCut
+from skdiffclust.nn import (
+    AssociativeMemory,
+    PerturbedForest,
+    standardized_similarity,
+)
 
 ROUNDS = 5
 
@@ -41,18 +45,13 @@ def forest_step(n, n_samples, device):
 
 
 def memories_step(n, d, device):
-    """Return a function: one epoch of ClAM from random samples."""
-    X = np.random.RandomState(0).normal(size=(n, d)).astype(np.float32)
-    model = ClAM(
-        10,
-        n_init=2,
-        init="random",
-        max_iter=1,
-        batch_size=n // 10,
-        device=device,
-        random_state=0,
-    )
-    return lambda: model.fit(X)
+    """Return a function: forward and backward of the loss of ten memories."""
+    rng = np.random.RandomState(0)
+    X = torch.tensor(rng.normal(size=(n, d)).astype(np.float32), device=device)
+    mask = torch.arange(d, device=device) % 7 > 0
+    layer = AssociativeMemory(10, d, inverse_temperature=1.0, memories=X[:10].cpu())
+    layer.to(device)
+    return lambda: layer.loss(X, mask).backward()
 
 
 def seconds_of(step):
@@ -120,7 +119,7 @@ def main():
             )
     size = (500, 4) if small else (100_000, 64)
     report_step(
-        "ClAM, one epoch, samples and features", memories_step, *size, device=device
+        "AssociativeMemory, samples and features", memories_step, *size, device=device
     )
     print("Fits: seconds (processor time) on the CPU, the device, and there again, and")
     print("the ARI of the CPU's labels with those of the other fits")

@@ -2,10 +2,12 @@
 
     python benchmarks/bench_memories.py PART
 
-k_means   ClAM with its defaults to ``KMeans(n_init=10)`` on twenty complete data sets
-text      by cosines, beside spherical k-means, on TF-IDF
+trains    what the training of ClAM changes: with its defaults and with ``max_iter=0``.
+          Defaults were chosen on every other set, from the first
+k_means   ``ClAM(max_iter=0)`` beside ``KMeans(n_init=10)`` on twenty complete data sets
+text      the same by cosines, beside spherical k-means, on TF-IDF
 streams   the digits, shuffled and sorted by class, in batches of 100
-large     the time of fits of large sets
+large     the time of fits of large sets, without training
 missing   imputers on eight tables with 5, 20 and 50 % of the values hidden in three
           ways: the error, the accuracy of a classifier and the clusters of k-means
           afterwards, and the time. The rules for far values were chosen on all tables
@@ -30,6 +32,7 @@ import warnings
 import numpy as np
 import torch
 from scipy import sparse
+from scipy.stats import t as student_t
 from shared import (
     TABLES,
     agreements,
@@ -58,6 +61,7 @@ from sklearn.metrics import adjusted_rand_score, silhouette_score
 from torch import nn
 
 from skdiffclust import AssociativeImputer, ClAM, DeepClAM
+from skdiffclust.memories import recall
 
 
 def large():
@@ -71,7 +75,7 @@ def large():
         sets[name] = X, len(np.unique(y))
     for name, (X, k) in sets.items():
         peers = [cls(k, n_init=10, random_state=0) for cls in (KMeans, MiniBatchKMeans)]
-        ours = ClAM(k, random_state=0)
+        ours = ClAM(k, max_iter=0, random_state=0)
         own, *others = (seconds(m.fit, X)[0] for m in (ours, *peers))
         print(
             f"{name}, {len(X)} x {X.shape[1]}, k = {k}: {own:.2f} s, over KMeans "
@@ -126,7 +130,7 @@ def complete_sets():
 
 
 def k_means():
-    """Compare ClAM with its defaults to k-means on twenty complete data sets.
+    """Compare ClAM without training to k-means on twenty complete data sets.
 
     At most 3000 standardised samples; five seeds, and with the first seed five orders
     of the samples. A line has the largest inertia of ClAM over that of k-means with the
@@ -145,7 +149,7 @@ def k_means():
         ratios, times, labels = [], [], [[], []]
         for seed, order in runs:
             models = (
-                ClAM(k, random_state=seed),
+                ClAM(k, max_iter=0, random_state=seed),
                 KMeans(k, n_init=10, random_state=seed),
             )
             spent = [seconds(model.fit, X[order])[0] for model in models]
@@ -185,6 +189,114 @@ def k_means():
     )
 
 
+def sets_to_train():
+    """Yield the name, samples (n, d) and classes (n,) of 22 data sets."""
+    yield from complete_sets()
+    X, y = make_blobs(1500, random_state=170)
+    yield "blobs, stretched", standardised(X @ [[0.6, -0.6], [-0.4, 0.8]]), y
+    X, y = make_blobs(1500, cluster_std=[1.0, 2.5, 0.5], random_state=170)
+    yield "blobs, varied", standardised(X), y
+
+
+def hidden_error(model, X):
+    """Return the mean squared error of entries that are hidden from the memories.
+
+    15 % of the entries, others than those that the fit hid.
+    """
+    rng = np.random.RandomState(7)
+    rows = X[rng.permutation(len(X))[:SILHOUETTE_ROWS]]
+    seen = rng.uniform(size=rows.shape) >= 0.15
+    start = np.where(seen, rows, X.mean(axis=0))
+    beta = model.inverse_temperature_
+    completed = recall(start, model.cluster_centers_, beta, mask=seen)
+    return np.mean(np.square(completed - rows)[~seen])
+
+
+def paired(X, y, n_seeds, **options):
+    """Return values (n_seeds, 2, 3) of the start and of training, and their labels.
+
+    They are the ARI with the classes, seconds, and the error of hidden entries (NaN for
+    sparse X).
+    """
+    k, values, labels = len(np.unique(y)), [], [[], []]
+    for seed in range(n_seeds):
+        line = []
+        for found, given in zip(labels, ({"max_iter": 0}, {}), strict=True):
+            model = ClAM(k, random_state=seed, **given, **options)
+            spent, _ = seconds(model.fit, X)
+            error = np.nan if sparse.issparse(X) else hidden_error(model, X)
+            line.append((adjusted_rand_score(y, model.labels_), spent, error))
+            found.append(model.labels_)
+        values.append(line)
+    return np.array(values), labels
+
+
+def half_width(differences):
+    """Return that of the 95 % interval of a mean of some differences."""
+    n = len(differences)
+    return student_t.ppf(0.975, n - 1) * np.std(differences, ddof=1) / np.sqrt(n)
+
+
+def trains(n_seeds=5, n_seeds_of_texts=8):
+    """Compare ClAM with its defaults with its start, the solution of k-means.
+
+    A line has the ARI of the start, its difference by training with half of its 95 %
+    interval, the mean ARI of pairs of seeds of both, the error of hidden entries over
+    that of the start, the fits whose labels differ, and the median ratio of processor
+    times; then the means of the sets on which defaults were chosen, and of the others.
+    """
+    print("ARI, difference; agreement of both; error of hidden entries; differ; time")
+    lines, lowest = [], []
+    for name, X, y in sets_to_train():
+        values, labels = paired(X, y, n_seeds)
+        gains = values[:, 1, 0] - values[:, 0, 0]
+        ratios = values[:, 1] / values[:, 0]
+        before, after = (np.mean(agreements(found)) for found in labels)
+        n_differ = sum(map(np.any, map(np.not_equal, *labels)))
+        error, time = np.mean(ratios[:, 2]), np.median(ratios[:, 1])
+        start = values[:, 0, 0].mean()
+        lines.append((start, gains.mean(), before, after, error, n_differ, time))
+        lowest.append(gains.mean() - half_width(gains))
+        print(
+            f"{name:20s} {X.shape!s:11s}: {start:.3f} {gains.mean():+.4f} ± "
+            f"{half_width(gains):.4f}; {before:.3f} {after:.3f}; {error:.4f}; "
+            f"{n_differ}; {time:.2f}",
+            flush=True,
+        )
+    for what, part in (
+        ("chosen on", lines[::2]),
+        ("others", lines[1::2]),
+        ("all", lines),
+    ):
+        start, gain, before, after, error, n_differ, time = np.transpose(part)
+        print(
+            f"{what}, {len(part)} sets: ARI {start.mean():.4f} {gain.mean():+.4f}, "
+            f"agreement {before.mean():.4f} {after.mean():.4f}, error no larger on "
+            f"{np.count_nonzero(error <= 1)}, {n_differ.sum():.0f} of "
+            f"{n_seeds * len(part)} fits differ, median time {np.median(time):.2f}",
+            flush=True,
+        )
+    print(f"lowest end of an interval: {min(lowest):+.4f}")
+    for name, (X, y) in texts().items():
+        values, _ = paired(X, y, n_seeds_of_texts, metric="cosine")
+        gains = values[:, 1, 0] - values[:, 0, 0]
+        print(
+            f"{name}, by cosine: {values[:, 0, 0].mean():.3f} {gains.mean():+.4f} ± "
+            f"{half_width(gains):.4f}, time "
+            f"{np.median(values[:, 1, 1] / values[:, 0, 1]):.2f}",
+            flush=True,
+        )
+
+
+def texts():
+    """Return {name: (TF-IDF of texts, classes)}."""
+    sets = {"docstrings of Python": docstrings()}
+    for name in those_here("search_snippets"):
+        counts, y = load(name)
+        sets[name] = sparse.csr_array(TfidfTransformer().fit_transform(counts)), y
+    return sets
+
+
 def spherical_k_means(X, n_clusters, seed):
     """Return the labels of unit rows X, CSR, of largest sum of cosines of 10 starts."""
     rng = np.random.RandomState(seed)
@@ -217,21 +329,20 @@ def sum_of_cosines(X, labels):
 
 
 def text():
-    """Compare ClAM by cosines with spherical k-means, and k-means of unit rows.
+    """Compare untrained ClAM by cosines with spherical k-means and k-means of rows.
 
     On TF-IDF of docstrings of Python, whose version matters, and of snippets of web
     searches. Printed are medians over five seeds.
     """
-    sets = {"docstrings of Python": docstrings()}
-    for name in those_here("search_snippets"):
-        counts, y = load(name)
-        sets[name] = sparse.csr_array(TfidfTransformer().fit_transform(counts)), y
-    for name, (X, y) in sets.items():
+    for name, (X, y) in texts().items():
         k, scores, times, sums = len(np.unique(y)), [], [], []
         for seed in range(5):
             k_means_of_rows = KMeans(k, n_init=10, random_state=seed)
             runs = [
-                seconds(ClAM(k, metric="cosine", random_state=seed).fit_predict, X),
+                seconds(
+                    ClAM(k, metric="cosine", max_iter=0, random_state=seed).fit_predict,
+                    X,
+                ),
                 seconds(spherical_k_means, X, k, seed),
                 seconds(k_means_of_rows.fit_predict, X),
             ]
@@ -347,7 +458,8 @@ def impute(X, y, hidden, seed):
         error = np.sqrt(np.mean(np.square(filled - X)[hidden]))
         labels = KMeans(k, n_init=10, random_state=seed).fit_predict(filled)
         found[name] = error, accuracy, adjusted_rand_score(y, labels), spent + more
-    spent, labels = seconds(ClAM(k, random_state=seed).fit_predict, shown)
+    clam = ClAM(k, max_iter=0, random_state=seed)
+    spent, labels = seconds(clam.fit_predict, shown)
     found["ClAM"] = np.nan, np.nan, adjusted_rand_score(y, labels), spent
     return found
 
@@ -592,7 +704,7 @@ def deep(n_seeds=5):
 
 PARTS = {
     part.__name__: part
-    for part in (k_means, text, streams, large, missing, robust, deep)
+    for part in (trains, k_means, text, streams, large, missing, robust, deep)
 }
 
 

@@ -66,6 +66,7 @@ def paper_settings(name):
         "mask_value": value,
         "self_supervised": True,
         "init": "random",
+        "max_iter": 200,
     }
 
 
@@ -84,6 +85,8 @@ def trained_seeds(X, k, **params):
         ClAM(
             k,
             init=kmeans_plusplus(X, k, random_state=state)[0],
+            max_iter=200,
+            learning_rate=0.05,
             random_state=state,
             **params,
         )

@@ -94,11 +94,6 @@ class Adam:
         for array in self.state:
             array[index] = 0.0
 
-    def keep(self, index):
-        """Continue with the entries of every array that an index selects."""
-        self.means = [mean[index] for mean in self.means]
-        self.squares = [square[index] for square in self.squares]
-
 
 class Momentum:
     """Gradient descent with momentum 0.9.

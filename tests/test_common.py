@@ -87,13 +87,8 @@ _NEIGHBOURS = _unequal_weights(
 # Estimator name -> {check: Failure}. Only what a clusterer cannot pass, or what
 # scikit-learn's own KMeans fails too.
 EXPECTED_FAILURES = {
-    # The partition is the same (`test_weights_are_repetitions`), which the check cannot
-    # see: it compares columns, and asks for more clusters than differ in size.
-    "ClAM": _SPARSE_CHECKS
-    | _unequal_weights(
-        "clusters of equal weight are numbered by their first sample, and the check "
-        "shuffles the weighted samples"
-    ),
+    # Without training the partition is the same (`test_weights_are_repetitions`).
+    "ClAM": _SPARSE_CHECKS | _unequal_weights("batches and masks are drawn by sample"),
     "DeepClAM": _SPARSE_CHECKS
     | _unequal_weights("batches and masks are drawn by sample"),
     "GEMINI": _SPARSE_CHECKS,

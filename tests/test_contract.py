@@ -407,7 +407,7 @@ def test_what_has_not_converged_says_so(name):
     if name == "PRCut":
         model.set_params(init="random")
     if name == "ClAM":
-        model.set_params(init="random")  # else the solution of k-means is kept
+        model.set_params(init="random")  # else k-means is refined
     with pytest.warns(ConvergenceWarning, match="did not converge|found|max_iter"):
         fit(model, mixed)
 

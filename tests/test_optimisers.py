@@ -86,18 +86,3 @@ def test_entries_that_are_reset_forget_their_gradients():
     for moment, other in zip(ours.state, others, strict=True):
         assert not moment[0].any()
         assert_array_equal(moment[1:], other)
-
-
-def test_entries_that_are_kept_continue_as_before(global_random_seed):
-    whole = drawn(global_random_seed)[0]
-    optimiser = Adam([whole], 0.01)
-    moved(whole, 5, optimiser)
-    part, ours = whole[[2, 0]], Adam([whole], 0.01)
-    ours.means, ours.squares = (
-        [a.copy() for a in b] for b in (optimiser.means, optimiser.squares)
-    )
-    ours.n_steps = optimiser.n_steps
-    ours.keep([2, 0])
-    moved(part, 5, ours)
-    moved(whole, 5, optimiser)
-    assert_array_equal(part, whole[[2, 0]])

@@ -21,7 +21,6 @@ from skdiffclust.forests import _torch as trees
 from skdiffclust.forests._embedding._torch import ModuleTrainer
 from skdiffclust.forests._perturbed import _torch as forests
 from skdiffclust.memories import _torch as memories
-from skdiffclust.memories._dynamics import Dynamics
 from skdiffclust.nn import (
     AssociativeMemory,
     FenchelYoungLoss,
@@ -217,21 +216,6 @@ def step_of_a_cut(device):
     model.step(ROWS, lambda logits: np.ones_like(logits), 0.1)
 
 
-def step_of_memories(device):
-    """Take the loss and the gradient of ClAM."""
-    complete = memories.completion_on_device(device)
-    for metric in ("euclidean", "cosine", "manhattan"):
-        complete(
-            ROWS,
-            np.stack([ROWS[:2], ROWS[2:4]]),
-            np.zeros((2, 2)),
-            Dynamics(1.0, 3, 0.5, metric),
-            groups=[(slice(0, 6), slice(0, 2)), (slice(6, N), slice(0, 0))],
-            fill=np.zeros(K),
-            sample_weight=np.ones(N),
-        )
-
-
 def step_of_an_embedding(device):
     """Take a step of SpanningForestEmbedding."""
     model = SpanningForestEmbedding(
@@ -249,7 +233,6 @@ def step_of_an_embedding(device):
 
 STEPS = {
     "PRCut": step_of_a_cut,
-    "ClAM": step_of_memories,
     "SpanningForestEmbedding": step_of_an_embedding,
 }
 

@@ -28,8 +28,10 @@ from skdiffclust.metrics import silhouette_scorer
 
 X, y = load_wine(return_X_y=True)
 pipeline = Pipeline([("scale", StandardScaler()), ("cluster", ClAM())])
+# Training starts from random samples, which takes more epochs than the default.
+clam = ClAM(3, init="random", max_iter=200, learning_rate=0.05)
 grids = {
-    "ClAM, β": (ClAM(3, init="random"), "inverse_temperature", [0.03, 0.3, 3]),
+    "ClAM, β": (clam, "inverse_temperature", [0.03, 0.3, 3]),
     "GEMINI, γ": (GEMINI(3, kernel="rbf", n_init=1), "gamma", [0.01, 0.1, 1]),
     "SparseGEMINI, α": (SparseGEMINI(3, n_init=1), "alpha", [0.01, 0.1, 1]),
     "GraphCut, neighbours": (GraphCutClustering(3), "n_neighbors", [2, 5, 10]),
@@ -65,7 +67,7 @@ print(f"best: {search.best_params_}, adjusted Rand index {ari:.2f}")
 # scores every epoch and takes a dictionary of scorers, ``ProgressBar`` needs rich.
 
 monitor = ScoringMonitor(scoring={"silhouette": silhouette_scorer})
-followed = clone(pipeline).set_params(cluster=ClAM(3, init="random", random_state=0))
+followed = clone(pipeline).set_params(cluster=clone(clam))
 followed[-1].set_callbacks(monitor)
 followed.set_callbacks(ProgressBar()).fit(X)
 logs = monitor.get_logs().data

@@ -112,7 +112,14 @@ noisy = np.vstack([inliers, outliers])
 models = {
     "k-means": KMeans(2, n_init=10, random_state=0),
     "ClAM": ClAM(2, random_state=0),
-    "ClAM, manhattan": ClAM(2, metric="manhattan", init="random", random_state=0),
+    "ClAM, manhattan": ClAM(
+        2,
+        metric="manhattan",
+        init="random",
+        max_iter=200,
+        learning_rate=0.05,
+        random_state=0,
+    ),
 }
 of_outliers = {}
 fig, axes = plt.subplots(1, 3, figsize=(10, 3.2), layout="constrained", sharey=True)

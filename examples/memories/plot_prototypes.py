@@ -38,7 +38,9 @@ class Memories:
 
 X, y = load_digits(return_X_y=True)
 memories = Memories()
-clam = ClAM(10, init="random", n_init=1, learning_rate=0.1, random_state=5)
+clam = ClAM(
+    10, init="random", n_init=1, max_iter=200, learning_rate=0.1, random_state=5
+)
 clam.set_callbacks(memories).fit(X)
 print(f"{clam.n_iter_} epochs, {clam.n_clusters_} clusters, accuracy", end=" ")
 print(round(clustering_accuracy(y, clam.labels_), 3))

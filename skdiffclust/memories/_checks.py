@@ -3,34 +3,20 @@
 import numpy as np
 
 from skdiffclust._history import warn_of_convergence, warn_of_small_clusters
-from skdiffclust.memories._dynamics import check_steps
 
 # Beside clusters of this mean size, one of a single sample is that of an outlier.
 _MEAN_SIZE = 30.0
 
 
-def refuse_many_clusters(estimator, weight):
+def refuse_many_clusters(name, n_clusters, weight):
     """Refuse more clusters than samples of positive weight (n,)."""
     n_samples = np.count_nonzero(weight)
-    if estimator.n_clusters != "auto" and estimator.n_clusters > n_samples:
+    if n_clusters != "auto" and n_clusters > n_samples:
         raise ValueError(
-            f"The 'n_clusters' parameter of {type(estimator).__name__} must be at most "
-            f"the number of samples, n_samples={n_samples}. Got "
-            f"{estimator.n_clusters} instead. Use fewer clusters."
+            f"The 'n_clusters' parameter of {name} must be at most the number of "
+            f"samples, n_samples={n_samples}. Got {n_clusters} instead. Use fewer "
+            "clusters."
         )
-
-
-def count_memories(estimator, Z, weight, random_state):
-    """Return the number of clusters of samples Z (m, d); keep curve and candidates.
-
-    Warns where there are several candidates.
-    """
-    # numba is imported here, because it would slow down the import of the package.
-    from skdiffclust._n_clusters import count_clusters
-
-    count = count_clusters(Z, weight, random_state)
-    count.publish(estimator)
-    return count.best
 
 
 def warn_of_clusters(name, sizes):
@@ -54,32 +40,40 @@ def warn_of_clusters(name, sizes):
     )
 
 
-def check_problem(clam):
-    """Refuse parameters that do not go together."""
-    check_steps(clam.n_steps, clam.step_size, clam.metric)
-    if clam.metric == "manhattan" and clam.weighted is True:
+def check_weighted(weighted, metric, max_iter):
+    """Refuse to learn weights of memories where there is nothing to learn from."""
+    if weighted is not True:
+        return
+    if metric == "manhattan":
         raise ValueError(
             "The 'weighted' parameter of ClAM must be False or an array for metric "
             "'manhattan'. Got True instead, but weighted medians have no gradient by "
             "the weights. Give the weights yourself."
         )
+    if max_iter == 0:
+        raise ValueError(
+            "The 'weighted' parameter of ClAM must be False or an array if max_iter is "
+            "0. Got True instead, but weights are learned by training. Give the "
+            "weights yourself, or raise max_iter."
+        )
 
 
-def check_constraints(clam, constraints):
+def check_constraints(n_clusters, constraints):
     """Refuse more classes than clusters."""
     n_classes = 0 if constraints is None else constraints.n_classes
-    if clam.n_clusters != "auto" and n_classes > clam.n_clusters:
+    if n_clusters != "auto" and n_classes > n_clusters:
         raise ValueError(
             f"The 'n_clusters' parameter of ClAM must be at least "
-            f"{n_classes}, the number of classes. Got {clam.n_clusters} instead. Use "
+            f"{n_classes}, the number of classes. Got {n_clusters} instead. Use "
             "more clusters, or merge partial labels."
         )
 
 
-def check_init(clam, memories, X):
+def check_init(init, n_clusters, X):
     """Return the initial memories (k, d), in the dtype of X."""
-    memories = np.array(memories, dtype=X.dtype)
-    n_clusters = len(memories) if clam.n_clusters == "auto" else clam.n_clusters
+    memories = np.array(init, dtype=X.dtype)
+    if n_clusters == "auto":
+        n_clusters = len(memories)
     expected = (n_clusters, X.shape[1])
     if memories.shape != expected or not np.isfinite(memories).all():
         raise ValueError(
@@ -90,11 +84,11 @@ def check_init(clam, memories, X):
     return memories
 
 
-def check_half_life(clam):
+def check_half_life(half_life, n_clusters):
     """Refuse a stream that forgets faster than clusters can be told apart."""
-    if clam.n_clusters != "auto" and (clam.half_life or np.inf) < clam.n_clusters:
+    if n_clusters != "auto" and (half_life or np.inf) < n_clusters:
         raise ValueError(
             "The 'half_life' parameter of ClAM must be None or at least n_clusters "
-            f"({clam.n_clusters}). Got {clam.half_life} instead. Use some hundred "
+            f"({n_clusters}). Got {half_life} instead. Use some hundred "
             "samples for each cluster."
         )

@@ -6,23 +6,10 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    ClusterMixin,
-    TransformerMixin,
-)
-from sklearn.metrics import pairwise_distances
-from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import check_random_state
 
-from skdiffclust._affinity import (
-    block_distances,
-    refuse_overflow,
-    refuse_underflow,
-    refuse_zero_rows,
-)
-from skdiffclust._assignments import order_by_size, simplified_silhouette, softmax
+from skdiffclust._affinity import refuse_overflow, refuse_underflow
+from skdiffclust._assignments import order_by_size
 from skdiffclust._compat import (
     CallbackSupportMixin,
     Interval,
@@ -30,52 +17,39 @@ from skdiffclust._compat import (
     fit_context,
 )
 from skdiffclust._constraints import as_constraints
-from skdiffclust._devices import outside_torch_modes, resolve_device
+from skdiffclust._devices import outside_torch_modes
 from skdiffclust._history import EpochLoop, Training, keep_state_on_error
-from skdiffclust._validation import check_dense_size, sample_weights, validate_rows
+from skdiffclust._validation import sample_weights
 from skdiffclust.memories._checks import (
     check_constraints,
     check_half_life,
     check_init,
-    check_problem,
-    count_memories,
+    check_weighted,
     refuse_many_clusters,
     warn_of_clusters,
 )
 from skdiffclust.memories._dynamics import (
     METRICS,
     Dynamics,
+    check_steps,
     check_weights,
-    complete_by_memories,
-    energy,
-    entropy,
-    recall,
 )
-from skdiffclust.memories._reservoir import Reservoir
-from skdiffclust.memories._scaling import by_blocks, dense, scaling_of
+from skdiffclust.memories._fitted import FittedMemories
+from skdiffclust.memories._missing import learn_missing
+from skdiffclust.memories._reservoir import Reservoir, Stream
+from skdiffclust.memories._rows import TrainingRows
+from skdiffclust.memories._scaling import scaling_of
 
 # Inverse temperature times total variance, when it is "auto": see the user guide.
 _CONCENTRATION = 60.0
-_WORTH_A_GPU = 1e10
 # Later samples of a stream, relative to those before or to the half-life, after which
 # the completion of missing entries is fitted again.
 _SHARE_LATER = 0.2
-_COMPLETING = 2000  # largest number of samples kept to complete missing entries
+_STREAM_EPOCHS = 50.0  # after which a stream has slowed down by the root of two
 
 
-class ClAM(
-    CallbackSupportMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    ClusterMixin,
-    BaseEstimator,
-):
+class ClAM(CallbackSupportMixin, FittedMemories):
     r"""Cluster with associative memories (ClAM), a relaxation of k-means.
-
-    By default this is the best solution of k-means, trained further, and the trained
-    memories are kept only if they are better. `start_kept_` says which won, and
-    `training_gain_` what training gained, mostly nothing. With ``init="random"`` the
-    memories are trained from samples as in [1]_; the user guide has its settings.
 
     Samples are attracted by `n_clusters` memories, which are trained to reconstruct
     hidden features of a sample (eq. 9 of [1]_), or all of its features (eq. 8, without
@@ -83,6 +57,13 @@ class ClAM(
     to the memory that it converges to. The estimator is suitable for missing values,
     which it imputes, and whenever k-means would be adequate but constraints, streams,
     other metrics or a differentiable loss are needed.
+
+    Training starts from the best solution of k-means. What is kept is the epoch of
+    least loss, the start included, on samples and hidden features that are the same
+    for all epochs. ``max_iter=0`` keeps the start: set it if clusters should be those
+    of k-means, of least inertia, with missing values, links, streams or cosines. With
+    ``init="random"`` the memories are trained from samples as in [1]_, which needs a
+    higher `learning_rate` and more epochs; the user guide has its settings.
 
     Parameters
     ----------
@@ -116,7 +97,8 @@ class ClAM(
         Distance: the squared Euclidean distance, the cosine distance on the unit
         sphere, or the city-block distance, which is robust to outliers.
     weighted : bool or array-like of shape (n_clusters,), default=False
-        Weights of the memories (eq. 10): equal (False), learned (True), or given.
+        Weights of the memories (eq. 10): equal (False), learned (True), or given. They
+        are learned by training, so raise `max_iter` and `learning_rate`.
     init : {"k-means++", "random"} or array-like, default="k-means++"
         Initial memories. "k-means++" is the best solution of k-means from `n_init`
         draws of k-means++ (spherical k-means for "cosine", k-medians for "manhattan"),
@@ -126,21 +108,17 @@ class ClAM(
         For `partial_fit` on a stream that drifts: number of samples after which half
         of the samples that are kept have been replaced by later ones; at least
         `n_clusters`. None keeps a sample of the whole stream.
-    max_iter : int, default=200
-        Largest number of epochs.
+    max_iter : int, default=8
+        Largest number of epochs. With 0, or with links, nothing is trained.
     batch_size : int, default=1024
         Number of samples of a batch.
-    learning_rate : float, default=0.05
+    learning_rate : float, default=0.005
         Initial step size of Adam, relative to the scale of the features of X. It is
         halved when the loss stops decreasing; training ends at 1/32 of it.
     tol : float, default=1e-3
         Smallest relative decrease of the loss that is not a plateau.
     n_init : int, default=10
         Number of restarts. With an array as `init`, one.
-    device : str, default="auto"
-        Device of the training. "auto" is CUDA if it is available and an epoch of all
-        restarts takes at least 1e10 multiplications, else the CPU, which is faster for
-        small data. Sparse X is trained on the CPU.
     random_state : int, RandomState instance or None, default=None
         Determines initial memories, the order of the samples and the masks.
 
@@ -166,22 +144,15 @@ class ClAM(
         Sum over samples of the squared distance to the memory of their cluster (of the
         distance, with "cosine" and "manhattan").
     loss_ : float
-        Training loss per scored entry of the kept restart, in squared units of X; of at
-        most 8192 samples.
-    start_kept_ : bool
-        Whether the solution of k-means is kept as it is, untrained.
-    training_gain_ : float
-        What training gained: 0 where the solution of k-means is kept as it is, else
-        the decrease of the training loss, relative to that of this solution or, with
-        other initial memories, of the first epoch.
+        Loss per scored entry of the memories that are kept, in squared units of X; of
+        at most 8192 samples.
     inverse_temperature_ : float
         The paper's β that was used.
     n_iter_ : int
         Number of epochs.
-    device_ : str
-        Device that was used for training.
     history_ : dict of lists
-        "loss" and "learning_rate" by epoch, of the best restart of the epoch.
+        "loss" and "learning_rate" by epoch, of the best restart after the epoch; empty
+        where nothing is trained.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -205,8 +176,8 @@ class ClAM(
     samples. Features without any value in `fit` are zero for all samples.
 
     Sample weights multiply the loss of a sample. A sample of weight two is equivalent
-    to two samples where the solution of k-means is kept; training draws batches and
-    masks by sample index, and completion uses all samples of positive weight alike.
+    to two samples with ``max_iter=0``; training draws batches and masks by sample
+    index, and completion uses all samples of positive weight alike.
 
     References
     ----------
@@ -241,11 +212,10 @@ class ClAM(
         "weighted": ["boolean", "array-like"],
         "init": [StrOptions({"k-means++", "random"}), "array-like"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "device": [str],
         "half_life": [Interval(Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
     }
@@ -264,12 +234,11 @@ class ClAM(
         weighted: bool | ArrayLike = False,
         init: Literal["k-means++", "random"] | ArrayLike = "k-means++",
         half_life: int | np.integer | None = None,
-        max_iter: int | np.integer = 200,
+        max_iter: int | np.integer = 8,
         batch_size: int | np.integer = 1024,
-        learning_rate: float = 0.05,
+        learning_rate: float = 0.005,
         tol: float = 1e-3,
         n_init: int | np.integer = 10,
-        device: str = "auto",
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -288,7 +257,6 @@ class ClAM(
         self.learning_rate = learning_rate
         self.tol = tol
         self.n_init = n_init
-        self.device = device
         self.random_state = random_state
 
     @keep_state_on_error
@@ -341,29 +309,42 @@ class ClAM(
         -----
         ConvergenceWarning
             If fewer clusters are found than requested, an outlier is a cluster of its
-            own, training diverges, the loss still falls at `max_iter`, or
-            ``n_clusters="auto"`` has several candidates.
+            own, training diverges, ``n_clusters="auto"`` has several candidates, or the
+            loss still falls at `max_iter`, unless k-means is refined with the automatic
+            `inverse_temperature` and equal or given weights.
         """
         X, weight = self._check(X, sample_weight)
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
-        check_constraints(self, constraints)
+        check_constraints(self.n_clusters, constraints)
         random_state = check_random_state(self.random_state)
-        self._learn_missing(X, weight, random_state)
+        self._missing = learn_missing(X, weight, random_state)
         X = self._completed(X)
+        # Training ignores links: the constrained k-means is kept.
+        n_epochs = self.max_iter if constraints is None else 0
         training = Training(
             self,
             X,
             y,
-            max_iter=self.max_iter,
+            max_iter=n_epochs,
             learning_rate=self.learning_rate,
             tol=self.tol,
         )
-        run = self._start(X, weight, random_state, constraints=constraints)
-        for loop in training:
-            run.iterate(loop)
-        self._publish(run, training.best, X, weight)
+        scaling = self._scaling(X, weight)
+        rows = TrainingRows(X, weight, scaling, random_state)
+        seeds, labels = self._initial_memories(rows, random_state, constraints)
+        start = seeds, self._initial_weights(seeds.shape[1]), self.learning_rate
+        found = self._train(training if n_epochs else (), rows, *start, random_state)
+        self.history_ = training.best.history if n_epochs else _no_history()
+        self._publish(found, rows, X, weight, labels)
         vars(self).pop("_stream", None)
-        training.finish()
+        # By default the start has converged already, and training refines it.
+        is_refined = (
+            isinstance(self.init, str)
+            and self.init == "k-means++"
+            and self.inverse_temperature == "auto"
+            and self.weighted is not True
+        )
+        training.finish([] if is_refined else training.loops)
         return self
 
     @keep_state_on_error
@@ -375,7 +356,8 @@ class ClAM(
         The first call seeds the memories and fixes the scale of the data and the order
         of the clusters; later ones continue from the current memories. At most 2048 of
         all samples seen so far, drawn at random, are kept in the estimator, and each
-        call trains on these, so that a stream may be sorted by cluster. Set `half_life`
+        call continues k-means on these and trains for one epoch (none with
+        ``max_iter=0``), so that a stream may be sorted by cluster. Set `half_life`
         for a stream that drifts, so that early samples are forgotten. A pickled
         estimator contains these samples. Missing entries are completed from them, by a
         model that is fitted again whenever a fifth more samples, or a fifth of
@@ -400,39 +382,49 @@ class ClAM(
         ValueError
             If X or a parameter is invalid.
         """
-        first = not hasattr(self, "_stream")
-        X, weight = self._check(X, sample_weight, first=first)
-        check_half_life(self)
-        if first:
+        is_first = not hasattr(self, "_stream")
+        X, weight = self._check(X, sample_weight, first=is_first)
+        check_half_life(self.half_life, self.n_clusters)
+        if is_first:
             random_state = check_random_state(self.random_state)
-            scaling = past = None
-            n_learned = 0
+            stream = Stream(None, random_state, None, 0)
         else:
-            scaling, random_state, past, n_learned = self._stream
-        has_weight = weight > 0
-        past = Reservoir.extended(
-            past, X[has_weight], weight[has_weight], random_state, self.half_life
-        )
-        n_later = past.n_seen - n_learned
+            stream = self._stream
+            random_state = stream.random_state
+        given = X[weight > 0], weight[weight > 0], random_state, self.half_life
+        kept = Reservoir.extended(stream.kept, *given)
+        n_learned = stream.n_learned
+        n_later = kept.n_seen - n_learned
         is_due = n_later >= _SHARE_LATER * min(n_learned, self.half_life or n_learned)
-        if is_due or self._completer is None:
-            kept = (X, weight) if first else (past.rows, past.weight)
-            self._learn_missing(*kept, random_state)
-            n_learned = past.n_seen
-        rows = self._fill(past.rows)
+        if is_due or self._missing.completer is None:
+            learned = (X, weight) if is_first else (kept.rows, kept.weight)
+            self._missing = learn_missing(*learned, random_state)
+            n_learned = kept.n_seen
+        samples = self._fill(kept.rows)
         X = self._completed(X)
-        run = self._start(rows, past.weight, random_state, scaling)
-        if not first:
-            run.continue_stream(self.n_iter_)
+        scaling = stream.scaling or self._scaling(samples, kept.weight)
+        rows = TrainingRows(samples, kept.weight, scaling, random_state)
+        if is_first:
+            seeds, _ = self._initial_memories(rows, random_state)
+            log_weights = self._initial_weights(seeds.shape[1])
+            learning_rate = self.learning_rate
+        else:
+            seeds = self._continued_memories(rows, random_state)
+            log_weights = np.log(self.cluster_weights_)
+            slower = np.sqrt(1.0 + self.n_iter_ / _STREAM_EPOCHS)
+            learning_rate = self.learning_rate / slower
         loop = EpochLoop(
             type(self).__name__,
             max_iter=1,
             learning_rate=self.learning_rate,
-            history=None if first else self.history_,
+            history=_no_history() if is_first else self.history_,
         )
-        run.iterate(loop)
-        self._publish(run, loop, X, weight, reorder=first)
-        self._stream = run.scaling, random_state, past, n_learned
+        loops = [loop] if self.max_iter else []
+        start = seeds, log_weights, learning_rate
+        found = self._train(loops, rows, *start, random_state)
+        self.history_ = loop.history
+        self._publish(found, rows, X, weight, reorder=is_first)
+        self._stream = Stream(scaling, random_state, kept, n_learned)
         return self
 
     def _check(self, X, sample_weight, *, first=True):
@@ -442,373 +434,125 @@ class ClAM(
         weight = sample_weights(sample_weight, X)
         if first:
             refuse_underflow(X, X.dtype)
-            refuse_many_clusters(self, weight)
-        check_problem(self)
+            refuse_many_clusters("ClAM", self.n_clusters, weight)
+        check_steps(self.n_steps, self.step_size, self.metric)
+        check_weighted(self.weighted, self.metric, self.max_iter)
         return X, weight
 
-    def _validate(self, X, *, reset):
-        """Return X as finite samples, in C order, or CSR without duplicate entries."""
-        X = validate_rows(
-            self,
-            X,
-            reset=reset,
-            order="C",
-            ensure_all_finite="allow-nan",
-            accept_sparse="csr" if self.metric != "manhattan" else False,
-        )
-        if sparse.issparse(X):
-            X = sparse.csr_array(X, copy=not X.has_canonical_format)
-            X.sum_duplicates()
-            if np.isnan(X.data).any():
-                raise ValueError(
-                    "The 'X' parameter of ClAM must not contain NaN if it is sparse. "
-                    "Got NaN instead. Pass a dense array to impute missing values."
-                )
-        return X
+    def _scaling(self, X, weight):
+        """Return the scale of samples X (n, d) with weights (n,)."""
+        given = self.metric, self.mask_value, self.inverse_temperature
+        return scaling_of(X, weight, *given, _CONCENTRATION)
 
-    def _fill(self, X):
-        """Return validated samples, missing entries completed, in the dtype of X."""
-        if sparse.issparse(X):
-            return X
-        if self._is_empty.any():
-            X = np.where(self._is_empty, 0, X)
-        if not np.isnan(X).any():
-            return X
-        if self._completer is not None:
-            return self._completer.complete(X).astype(X.dtype)
-        return complete_by_memories(
-            X, n_steps=self.n_steps, step_size=self.step_size, **self._field()
-        )
+    def _initial_memories(self, rows, random_state, constraints=None):
+        """Return initial memories (r, k, d), and labels (n,) of samples in constraints.
 
-    def _completed(self, X):
-        """Return validated samples, completed, with directions if metric is cosine."""
-        X = self._fill(X)
-        if self.metric == "cosine":
-            refuse_zero_rows(X)
-        return X
-
-    def _learn_missing(self, X, weight, random_state):
-        """Fit the completion of missing entries among samples of positive weight."""
-        self._completer = None
-        self._is_empty = np.zeros(X.shape[1], dtype=bool)
-        if not sparse.issparse(X) and np.isnan(X).any():
-            from skdiffclust.memories._completion import fit_completer
-
-            X = X[weight > 0]
-            self._is_empty = np.isnan(X).all(axis=0)
-            if self._is_empty.all():
-                raise ValueError(
-                    "The 'X' parameter of ClAM must have an entry that is not missing. "
-                    "Got NaN only instead. Drop samples without any values."
-                )
-            self._completer = fit_completer(
-                np.where(self._is_empty, 0, X),
-                n_memories=_COMPLETING,
-                inverse_temperature="auto",
-                linear_correction="auto",
-                random_state=random_state,
-            )
-
-    def _start(self, X, weight, random_state, scaling=None, constraints=None):
-        """Return the restarts to train.
-
-        With the `scaling` of a stream, from the memories that it has.
+        There are no labels without constraints.
         """
-        from skdiffclust.memories._fit import Fit
+        # numba is imported here, because it would slow down the import of the package.
+        from skdiffclust._n_clusters import count_clusters
+        from skdiffclust.memories._seeding import constrained_memories, initial_memories
 
-        continues = scaling is not None
-        if not continues:
-            self.n_clusters_curve_ = self.n_clusters_candidates_ = None
-            scaling = scaling_of(
-                X,
-                weight,
-                self.metric,
-                self.mask_value,
-                self.inverse_temperature,
-                _CONCENTRATION,
-            )
-        run = Fit(self, X, weight, scaling, random_state, constraints)
-        memories = None
-        n_clusters = self.n_clusters
-        given = self.cluster_centers_ if continues else self.init
-        if not isinstance(given, str):
-            memories = scaling.transform(check_init(self, given, X))
-            n_clusters = len(memories)
+        self.n_clusters_curve_ = self.n_clusters_candidates_ = None
+        init, n_clusters = self.init, self.n_clusters
+        if not isinstance(init, str):
+            init = rows.scaling.transform(check_init(init, n_clusters, rows.X))
+            n_clusters = len(init)
         elif n_clusters == "auto":
-            n_clusters = count_memories(self, *run.drawn, random_state)
+            count = count_clusters(rows.drawn, rows.drawn_weight, random_state)
+            count.publish(self)
+            n_clusters = count.best
             if constraints is not None:
                 n_clusters = max(n_clusters, constraints.n_classes)
-        weights = self.cluster_weights_ if continues else self.weighted
-        if isinstance(weights, (bool, np.bool_)):
-            weights = None
-        log_weights = np.log(check_weights(weights, n_clusters))
-        self.device_, complete = self._resolve_device(X, n_clusters)
-        return run.start(memories, log_weights, complete)
+        # A small NumPy integer would overflow.
+        given = rows, init, int(n_clusters), self.n_init, random_state
+        if constraints is None:
+            return initial_memories(*given), None
+        return constrained_memories(*given, constraints)
 
-    def _resolve_device(self, X, n_clusters):
-        """Return the name of the device, and its loss with gradient if not the CPU."""
-        is_sparse = sparse.issparse(X)
-        size = X.shape[0] * X.shape[1] * int(n_clusters) * int(self.n_init)
-        device = "cpu"
-        if self.device != "auto" or not (is_sparse or size < _WORTH_A_GPU):
-            device = resolve_device(self.device, "ClAM")
-        if is_sparse or device == "cpu":
-            return "cpu", None
-        # torch is imported here, because most fits do not need it.
-        from skdiffclust.memories._torch import completion_on_device
+    def _initial_weights(self, n_clusters):
+        """Return the logarithms (k,) of the initial weights of memories."""
+        is_given = not isinstance(self.weighted, (bool, np.bool_))
+        return np.log(check_weights(self.weighted if is_given else None, n_clusters))
 
-        return device, completion_on_device(device)
+    def _continued_memories(self, rows, random_state):
+        """Return initial memories (r, k, d) of the next batch of a stream.
 
-    def _publish(self, run, loop, X, weight, *, reorder=True):
+        They are what k-means makes of the current ones, and these, if they are trained.
+        """
+        # numba is imported here, because it would slow down the import of the package.
+        from skdiffclust.memories._seeding import continued_k_means
+
+        memories = rows.scaling.transform(self.cluster_centers_)
+        continued = continued_k_means(rows, memories, random_state)
+        return np.stack([continued, memories] if self.max_iter else [continued])
+
+    def _train(self, loops, rows, seeds, log_weights, learning_rate, random_state):
+        """Return the `Trained` of the epochs of loops, or of initial memories."""
+        # numba is imported here, because it would slow down the import of the package.
+        from skdiffclust.memories._optimise import TrainingSettings, train
+
+        # By cosines, training without masks finds better clusters.
+        has_masks = self.self_supervised and not (
+            sparse.issparse(rows.X) or self.metric == "cosine"
+        )
+        settings = TrainingSettings(
+            Dynamics(rows.scaling.beta, self.n_steps, self.step_size, self.metric),
+            rows.scaling,
+            learning_rate=learning_rate,
+            tol=self.tol,
+            batch_size=self.batch_size,
+            mask_probability=self.mask_probability if has_masks else None,
+            learns_weights=self.weighted is True,
+        )
+        return train(
+            loops,
+            rows,
+            seeds,
+            log_weights,
+            settings,
+            random_state,
+            lambda trained: self._fitted(trained, rows),
+        )
+
+    def _fitted(self, trained, rows):
+        """Return the fitted attributes that `predict` needs."""
+        memories = rows.scaling.inverse_transform(trained.memories)
+        return {
+            "cluster_centers_": memories.astype(rows.X.dtype),
+            "cluster_weights_": np.exp(trained.log_weights),
+            "inverse_temperature_": rows.scaling.inverse_temperature,
+            "_missing": self._missing,
+        }
+
+    def _publish(self, trained, rows, X, weight, given=None, *, reorder=True):
         """Assign the fitted attributes, clusters by size.
 
-        Clusters are counted in the samples of the run, which a stream keeps.
+        Clusters are counted in the samples of `rows`, which a stream keeps. Labels that
+        are `given` (n,), where not -1, are those of links.
         """
-        restart, self.loss_ = run.choose(loop)
-        self.start_kept_ = run.start_is_kept
-        self.training_gain_ = run.gain
-        self.history_ = loop.history
-        self.n_iter_ = len(loop.history["loss"])
-        vars(self).update(run.fitted(restart))
-        self.cluster_centers_ = self.cluster_centers_.astype(X.dtype)
+        vars(self).update(self._fitted(trained, rows))
+        self.loss_ = trained.loss
+        self.n_iter_ = len(self.history_["loss"])
         n_clusters = len(self.cluster_centers_)
+        if given is None:
+            given = np.full(X.shape[0], -1)
+        order = np.arange(n_clusters)
         if reorder:
-            labels = self._assign(X)
-            if run.labels is not None:
-                labels = np.where(run.labels < 0, labels, run.labels)
+            labels = np.where(given < 0, self._assign(X), given)
             order = order_by_size(labels, n_clusters, weight)
             self.cluster_centers_ = self.cluster_centers_[order]
             self.cluster_weights_ = self.cluster_weights_[order]
-        self.labels_ = self._assign(X)
-        if run.labels is not None:
-            numbers = np.argsort(order)[run.labels]
-            self.labels_ = np.where(run.labels < 0, self.labels_, numbers)
+        numbers = np.argsort(order)[given]
+        self.labels_ = np.where(given < 0, self._assign(X), numbers)
         far = self._divergences(X)[np.arange(len(weight)), self.labels_]
         self.inertia_ = float(weight @ far)
-        labels = self.labels_ if run.X is X else self._assign(run.X)
-        sizes = np.bincount(labels, run.weight, minlength=n_clusters)
+        labels = self.labels_ if rows.X is X else self._assign(rows.X)
+        sizes = np.bincount(labels, rows.sample_weight, minlength=n_clusters)
         self.n_clusters_ = int(np.count_nonzero(sizes))
         warn_of_clusters("ClAM", sizes)
 
-    def _assign(self, X):
-        """Return the labels (n,) of validated samples."""
-        # numba is imported here, because it would slow down the import of the package.
-        from skdiffclust.memories._assign import assign
 
-        dynamics = Dynamics(
-            self.inverse_temperature_, self.n_steps, self.step_size, self.metric
-        )
-        return assign(X, self.cluster_centers_, np.log(self.cluster_weights_), dynamics)
-
-    def _divergences(self, X):
-        """Return what β multiplies (n, k): distances, squared if Euclidean."""
-        far = self._distances(X)
-        return np.square(far) if self.metric == "euclidean" else far
-
-    def _distances(self, X):
-        """Return distances (n, k), float64, of samples to the memories of clusters."""
-        memories = self.cluster_centers_.astype(np.float64)
-        if sparse.issparse(X):
-            return pairwise_distances(X, memories, metric=self.metric)
-        return by_blocks(
-            lambda rows: block_distances(
-                rows.astype(np.float64, copy=False), memories, self.metric, {}
-            ),
-            X,
-        )
-
-    def predict(self, X) -> np.ndarray:
-        """Return the memory that each sample converges to.
-
-        Parameters
-        ----------
-        X : {array-like, CSR matrix} of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,), int64
-            The memory nearest to the sample after `n_steps` steps of the dynamics.
-        """
-        return self._assign(self._rows(X))
-
-    def predict_proba(self, X) -> np.ndarray:
-        """Return how strongly each memory attracts each sample.
-
-        The softmax of minus `inverse_temperature_` times the squared Euclidean distance
-        (minus the cosine, the city-block distance) plus the log weight of each memory:
-        the shares of the first attraction step (eq. 4), whose entropy is `entropy`. A
-        lower `inverse_temperature` gives softer shares. The largest may differ from
-        `predict`, which first follows the dynamics, where several memories are near.
-
-        Parameters
-        ----------
-        X : {array-like, CSR matrix} of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        shares : ndarray of shape (n_samples, n_clusters), float64
-            Not negative; rows sum to one.
-        """
-        far = self._divergences(self._rows(X))
-        return softmax(np.log(self.cluster_weights_) - self.inverse_temperature_ * far)
-
-    def transform(self, X) -> np.ndarray:
-        """Return the distances of samples to the memories.
-
-        Parameters
-        ----------
-        X : {array-like, CSR matrix} of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        distances : ndarray of shape (n_samples, n_clusters)
-            In the geometry of `metric`, and the dtype of X.
-        """
-        X = self._rows(X)
-        return self._distances(X).astype(X.dtype)
-
-    def complete(self, X) -> np.ndarray:
-        """Fill the missing entries of samples by attraction.
-
-        If there were missing entries in `fit`, they are completed as by
-        :class:`AssociativeImputer`, among at most 2000 of the training samples. If
-        there were none, the cluster memories attract the samples, as in training: seen
-        entries stay, missing ones start from the mean of the memories and move.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples, NaN where an entry is missing.
-
-        Returns
-        -------
-        completed : ndarray of shape (n_samples, n_features)
-            A copy of X without NaN, float64, or float32 if X is.
-        """
-        check_is_fitted(self)
-        return np.array(self._fill(dense(self._validate(X, reset=False))))
-
-    def recall(self, X) -> np.ndarray:
-        """Move samples towards their memories.
-
-        Parameters
-        ----------
-        X : {array-like, CSR matrix} of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        recalled : ndarray of shape (n_samples, n_features), float64
-            Samples after `n_steps` steps; of unit length with metric "cosine".
-            :func:`skdiffclust.memories.recall` with the fitted memories takes any
-            number of steps.
-        """
-        X = self._rows(X)
-        if sparse.issparse(X):
-            check_dense_size(
-                *X.shape,
-                what="The recalled array",
-                remedy="Recall fewer samples at a time.",
-            )
-        return recall(
-            dense(X), n_steps=self.n_steps, step_size=self.step_size, **self._field()
-        )
-
-    def energy(self, X) -> np.ndarray:
-        """Return the energy of samples, small near a memory.
-
-        Parameters
-        ----------
-        X : {array-like, CSR matrix} of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        energies : ndarray of shape (n_samples,), float64
-            See :func:`skdiffclust.memories.energy`.
-        """
-        return self._of_field(energy, X)
-
-    def entropy(self, X) -> np.ndarray:
-        """Return the entropy of the attraction of samples (eq. 13).
-
-        Parameters
-        ----------
-        X : {array-like, CSR matrix} of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        entropies : ndarray of shape (n_samples,), float64
-            0 where a single memory attracts the sample; see
-            :func:`skdiffclust.memories.entropy`.
-        """
-        return self._of_field(entropy, X)
-
-    def score(self, X, y=None, sample_weight=None) -> float:
-        """Return the simplified silhouette of samples among the memories.
-
-        The mean of 1 - d1 / d2, where d1 and d2 are the distances to the nearest and to
-        the second nearest memory. It ranks candidates on the same features with the
-        same `metric`. Unlike the loss, it does not grow with the number of clusters,
-        so that a parameter search can choose it.
-
-        Parameters
-        ----------
-        X : {array-like, CSR matrix} of shape (n_samples, n_features)
-            Samples.
-        y : None
-            Ignored, present for API consistency.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each sample.
-
-        Returns
-        -------
-        score : float
-            Between 0 and 1, larger is better; 0 for a single memory.
-
-        References
-        ----------
-        Hruschka, Campello, de Castro. Evolving clusters in gene-expression data.
-        Information Sciences 176, 2006.
-        """
-        far = self.transform(X)
-        weight = sample_weights(sample_weight, far)
-        return simplified_silhouette(far, weight)
-
-    def _rows(self, X):
-        """Return samples to predict, checked and completed."""
-        check_is_fitted(self)
-        X = self._completed(self._validate(X, reset=False))
-        refuse_overflow([X, self.cluster_centers_])
-        return X
-
-    def _of_field(self, function, X):
-        """Return a function of the dynamics (n,) of samples, block by block."""
-        X = self._rows(X)
-        field = self._field()
-        return by_blocks(lambda rows: function(dense(rows), **field), X)
-
-    def _field(self):
-        """Return the keyword arguments of the functions of the dynamics."""
-        return {
-            "memories": self.cluster_centers_.astype(np.float64),
-            "inverse_temperature": self.inverse_temperature_,
-            "weights": self.cluster_weights_,
-            "metric": self.metric,
-        }
-
-    @property
-    def _n_features_out(self):
-        """Number of columns of `transform`."""
-        return len(self.cluster_centers_)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = self.metric != "manhattan"
-        return tags
+def _no_history():
+    """Return the training history before the first epoch."""
+    return {"loss": [], "learning_rate": []}

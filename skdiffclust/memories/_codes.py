@@ -10,13 +10,13 @@ from skdiffclust.memories._dynamics import Dynamics
 BLOCK = 256
 
 
-def dynamics_of_codes(deep, inverse_temperature):
-    """Return the `Dynamics` of the codes of a `DeepClAM`.
+def dynamics_of_codes(n_steps, step_size, inverse_temperature):
+    """Return the `Dynamics` of codes for parameters of a `DeepClAM`.
 
     At the end of the whole way codes would be clusters.
     """
-    step_size = deep.step_size / (2.0 * deep.n_steps)
-    return Dynamics(inverse_temperature, deep.n_steps, step_size, "euclidean")
+    step_size = step_size / (2.0 * n_steps)
+    return Dynamics(inverse_temperature, n_steps, step_size, "euclidean")
 
 
 def codes_of(encoder, Z, *, in_blocks=False):

@@ -11,6 +11,7 @@ again and the memories move to their means, until the clusters no longer change.
 .. [1] "Deep Clustering with Associative Memories", 2026.
 """
 
+from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
@@ -33,7 +34,7 @@ from skdiffclust._torch import (
 )
 from skdiffclust.memories._basins import find_basins
 from skdiffclust.memories._codes import BLOCK, codes_of, dynamics_of_codes, outputs_of
-from skdiffclust.memories._seeding import sample_rows
+from skdiffclust.memories._rows import sample_rows
 from skdiffclust.memories._torch import AssociativeMemory
 
 _HIDDEN = (256, 128)
@@ -118,22 +119,36 @@ def make_autoencoder(encoder, decoder, shown, n_clusters, n_samples, random_stat
     return model
 
 
+@dataclass(frozen=True)
+class DeepSettings:
+    """The parameters of `DeepClAM` that its training needs."""
+
+    inverse_temperature: float | str
+    n_steps: int
+    step_size: float
+    mask_probability: float
+    max_iter: int
+    batch_size: int
+    learning_rate: float
+    tol: float
+    n_init: int
+
+
 class DeepTraining:
     """Training of an `Autoencoder` on samples X (n, d) with weights (n,).
 
-    X is dense, or `RowsOnDemand`. `deep` is a `DeepClAM`, of which only parameters are
-    read.
+    X is dense, or `RowsOnDemand`.
     """
 
-    def __init__(self, deep, model, X, weight, scaling, random_state):
-        self.deep = deep
+    def __init__(self, settings, model, X, weight, scaling, random_state):
+        self.settings = settings
         self.model = model
         self.X = X
         self.weight = (weight / weight.mean()).astype(X.dtype)
         self.scaling = scaling
         self.random_state = random_state
         least = max(_SMALL_BATCH, len(X) // _STEPS_PER_EPOCH)
-        self.batch_size = min(deep.batch_size, least, len(X))
+        self.batch_size = min(settings.batch_size, least, len(X))
         self._chosen = sample_rows(self.weight, random_state)
         self._n_batches = ceil(len(X) / self.batch_size)
 
@@ -142,7 +157,7 @@ class DeepTraining:
         self._attributes = attributes
         self._adam = torch.optim.Adam(
             [part for part in self.model.parameters() if part.requires_grad],
-            lr=self.deep.learning_rate,
+            lr=self.settings.learning_rate,
             fused=True,
         )
         networks = (*self.model.encoder.parameters(), *self.model.decoder.parameters())
@@ -180,11 +195,11 @@ class DeepTraining:
     def _n_epochs(self):
         """Return the epochs of the pretraining (stage 0), or of a round."""
         first = min(
-            ceil(_PRETRAINING / self._n_batches), max(1, self.deep.max_iter // 2)
+            ceil(_PRETRAINING / self._n_batches), max(1, self.settings.max_iter // 2)
         )
         if self._stage == 0:
             return first
-        rest = max(1, (self.deep.max_iter - first) // _ROUNDS)
+        rest = max(1, (self.settings.max_iter - first) // _ROUNDS)
         return min(ceil(_ROUND / self._n_batches), rest)
 
     def _batches(self, batch_size):
@@ -193,7 +208,7 @@ class DeepTraining:
         for chosen in mini_batches(len(self.X), batch_size, self.random_state):
             Z = self.scaling.transform(self.X[chosen])
             drawn = self.random_state.uniform(size=Z.shape)
-            shown = np.where(drawn < self.deep.mask_probability, Z.dtype.type(0), Z)
+            shown = np.where(drawn < self.settings.mask_probability, Z.dtype.type(0), Z)
             tensors = [
                 to_tensor(array, device) for array in (Z, shown, self.weight[chosen])
             ]
@@ -208,7 +223,9 @@ class DeepTraining:
         if self._stage == 0:
             error = (model.decoder(model.encoder(shown)) - Z).square().mean(dim=1)
             return (error * weight).sum() / weight.sum()
-        model.memory.dynamics = dynamics_of_codes(self.deep, float(model.beta))
+        model.memory.dynamics = dynamics_of_codes(
+            self.settings.n_steps, self.settings.step_size, float(model.beta)
+        )
         return model.memory.reconstruction_loss(
             model.encoder,
             model.decoder,
@@ -228,7 +245,7 @@ class DeepTraining:
             loss * self.scaling.loss_unit,
             state=lambda: module_state(self.model),
             attributes=self._attributes,
-            learning_rate=self.deep.learning_rate,
+            learning_rate=self.settings.learning_rate,
         )
         if not is_over or loop.stop_reason is not None:
             return
@@ -239,18 +256,18 @@ class DeepTraining:
         change = np.mean(before != to_numpy(self.model.labels))
         if self._stage == _ROUNDS:
             loop.stop("rounds")
-        elif self._stage and change <= self.deep.tol:
+        elif self._stage and change <= self.settings.tol:
             loop.stop("stable")
         else:
             self.model.stage += 1
             self.model.first_epoch.fill_(loop.n_iter)
-            loop.best_loss = np.inf  # losses of another stage are not comparable
+            loop.begin_stage()
 
     def _has_converged(self, loop, loss):
         """Return whether the loss of pretraining no longer falls by `tol`."""
         losses = [*loop.history.get("loss", []), loss * self.scaling.loss_unit]
         before, last = losses[:-_PATIENCE], losses[-_PATIENCE:]
-        return bool(before) and min(last) > (1.0 - self.deep.tol) * min(before)
+        return bool(before) and min(last) > (1.0 - self.settings.tol) * min(before)
 
     def _codes(self):
         """Return the codes (n, p), float64, of all samples."""
@@ -272,7 +289,7 @@ class DeepTraining:
             self._chosen,
             self.weight.astype(np.float64),
             n_clusters,
-            self.deep.n_init,
+            self.settings.n_init,
             self.random_state,
         )
         if self._stage:
@@ -304,8 +321,8 @@ class DeepTraining:
 
         `weight` (n,) are those of the codes.
         """
-        if self.deep.inverse_temperature != "auto":
-            return float(self.deep.inverse_temperature)
+        if self.settings.inverse_temperature != "auto":
+            return float(self.settings.inverse_temperature)
         size = float(weight @ np.square(codes).sum(axis=1) / weight.sum())
         codes = codes - weight @ codes / weight.sum()
         variance = float(weight @ np.square(codes).sum(axis=1) / weight.sum())

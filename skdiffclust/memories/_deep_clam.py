@@ -39,7 +39,6 @@ from skdiffclust._devices import outside_torch_modes, require_torch, resolve_dev
 from skdiffclust._history import Training, keep_state_on_error
 from skdiffclust._validation import canonical_rows, sample_weights, validate_rows
 from skdiffclust.memories._checks import (
-    count_memories,
     refuse_many_clusters,
     warn_of_clusters,
 )
@@ -268,13 +267,18 @@ class DeepClAM(
             own, training diverges, or ``n_clusters="auto"`` has several candidates.
         """
         require_torch("DeepClAM")
+        from skdiffclust._n_clusters import count_clusters
         from skdiffclust._torch import isolated_streams
-        from skdiffclust.memories._deep import DeepTraining, make_autoencoder
+        from skdiffclust.memories._deep import (
+            DeepSettings,
+            DeepTraining,
+            make_autoencoder,
+        )
 
         X = self._check_rows(X, reset=True)
         refuse_underflow(X, X.dtype)
         weight = sample_weights(sample_weight, X)
-        refuse_many_clusters(self, weight)
+        refuse_many_clusters("DeepClAM", self.n_clusters, weight)
         check_checkpoint("DeepClAM.fit", checkpoint, resume)
         device = resolve_device(self.device, "DeepClAM")
         random_state = check_random_state(self.random_state)
@@ -289,7 +293,9 @@ class DeepClAM(
         if n_clusters == "auto":
             # Distances do not depend on the shift, which would make them dense.
             units = drawn_in(X, *reach) / scaling.scale
-            n_clusters = count_memories(self, units, weight, random_state)
+            count = count_clusters(units, weight, random_state)
+            count.publish(self)
+            n_clusters = count.best
         model = make_autoencoder(
             self.encoder,
             self.decoder,
@@ -298,7 +304,18 @@ class DeepClAM(
             len(weight),
             random_state,
         ).to(device)
-        run = DeepTraining(self, model, rows, weight, scaling, random_state)
+        settings = DeepSettings(
+            self.inverse_temperature,
+            n_steps=self.n_steps,
+            step_size=self.step_size,
+            mask_probability=self.mask_probability,
+            max_iter=self.max_iter,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            tol=self.tol,
+            n_init=self.n_init,
+        )
+        run = DeepTraining(settings, model, rows, weight, scaling, random_state)
         written = self._checkpoint(X, weight, scaling, checkpoint, resume, random_state)
         training = Training(
             self,
@@ -387,7 +404,9 @@ class DeepClAM(
         # numba is imported here, because it would slow down the import of the package.
         from skdiffclust.memories._assign import assign
 
-        dynamics = dynamics_of_codes(self, self.inverse_temperature_)
+        dynamics = dynamics_of_codes(
+            self.n_steps, self.step_size, self.inverse_temperature_
+        )
         equal = np.zeros(len(self.cluster_centers_))
         return assign(codes, self.cluster_centers_, equal, dynamics)
 

@@ -31,7 +31,7 @@ class Completion(NamedTuple):
     loss: np.ndarray  # (r,) sum over scored entries
     gradient: np.ndarray  # (r, k, d) by the memories
     weight_gradient: np.ndarray  # (r, k) by the log weights
-    attracted: np.ndarray  # (r, k) samples that converge to each memory
+    attracted: np.ndarray  # (r, k) samples that each memory attracts, seen whole
 
 
 METRICS = ("euclidean", "cosine", "manhattan")

@@ -12,6 +12,7 @@ import numpy as np
 # Squared length, after a step on the sphere, that is rounding: the sample was opposite
 # to what attracts it, a stationary point of the energy.
 _OPPOSITE = 1e-14
+_LEAST = -80.0  # a logit whose exponential is no share, but a normal number
 _CLEAR = 0.5 + 1e-9  # share of a memory that is the median of every feature
 
 
@@ -28,7 +29,9 @@ def attraction(affinity, bias, beta):
         if bias is not None:
             logits += bias
             logits -= logits.max(axis=-2, keepdims=True)
-        shares = np.exp(logits, out=logits)
+        shares = np.exp(np.maximum(logits, _LEAST, out=logits), out=logits)
+        # Smaller shares are lost in every sum, and denormal products are slow.
+        shares *= shares > np.finfo(shares.dtype).eps ** 2
         shares /= shares.sum(axis=-2, keepdims=True)
     return shares
 

@@ -1,4 +1,4 @@
-"""A subset of bounded size of the samples of a stream.
+"""The state of a stream: a subset of bounded size of its samples, and their scale.
 
 A module of its own, because it is the state of a stream, not of a model.
 """
@@ -8,6 +8,8 @@ from math import ceil, log
 
 import numpy as np
 from scipy import sparse
+
+from skdiffclust.memories._scaling import MemoryScaling
 
 SIZE = 2048
 
@@ -55,3 +57,13 @@ class Reservoir:
             rows = np.concatenate([past.rows, X])[chosen]
         both = np.concatenate([past.weight, weight])[chosen]
         return cls(rows, both, past.n_seen + n_new)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What the next batch of a stream needs besides the fitted memories."""
+
+    scaling: MemoryScaling
+    random_state: np.random.RandomState
+    kept: Reservoir
+    n_learned: int  # samples seen when the completion was fitted

@@ -1,22 +1,29 @@
 """Initial memories: the best of several k-means, Euclidean or on the sphere."""
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
 
-from skdiffclust._kmeans import TOLERANCE, lloyd, squared_distances, take
+from skdiffclust._constraints import is_free
+from skdiffclust._kmeans import (
+    FINE,
+    MAX_STEPS,
+    TOLERANCE,
+    kmeans,
+    lloyd,
+    squared_distances,
+    take,
+)
+from skdiffclust.memories._constrained import constrained_lloyd
+from skdiffclust.memories._medians import lloyd_medians
 
-# Samples used in seeding, racing and selection; more would change little.
-MAX_ROWS = 8192
+_CONSTRAINED = 4  # restarts of a constrained k-means
 _EXCHANGE_STEPS = 16  # of Lloyd, before the cost is compared
 _TRIALS = 2  # places to which a memory may be moved that are tried at once
 _GAIN = 1e-6  # smallest relative gain of an exchange that is kept
-
-
-def sample_rows(sample_weight, random_state):
-    """Return at most MAX_ROWS samples of positive weight, sorted."""
-    rows = np.flatnonzero(sample_weight > 0)
-    if len(rows) > MAX_ROWS:
-        rows = np.sort(random_state.choice(rows, MAX_ROWS, replace=False))
-    return rows
+_EXCHANGED = 4  # most restarts of k-means that continue to exchanges
+_SAME = 1e-4  # relative difference of costs of one solution, found again
+_STREAM_STEPS = 20  # of Lloyd on the samples that a stream keeps
 
 
 def random_rows(Z, weight, n_clusters, n_init, random_state):
@@ -60,3 +67,78 @@ def exchange(Z, weight, memories, cost, random_state, *, spherical=False):
         memories = trials[best]
         cost = float(costs[best])
     return memories, cost
+
+
+def initial_memories(rows, init, n_clusters, n_init, random_state, n_seeds=1):
+    """Return initial memories (r, k, d) of `TrainingRows`.
+
+    The best solution of k-means for "k-means++", followed by its seeds if `n_seeds` is
+    larger than one; `n_init` draws of samples for "random"; or memories that are given,
+    in training units.
+    """
+    if not isinstance(init, str):
+        return init[None]
+    drawn = rows.drawn, rows.drawn_weight, n_clusters, n_init
+    if init == "random":
+        return random_rows(*drawn, random_state)
+    is_spherical = rows.scaling.metric == "cosine"
+    seeds, costs, _ = kmeans(*drawn, random_state, spherical=is_spherical)
+    best = np.argsort(costs, kind="stable")
+    centers = _best_k_means(rows, seeds[best], costs[best], random_state)
+    return np.concatenate([centers[None], seeds[best[1:n_seeds]]])
+
+
+def constrained_memories(rows, init, n_clusters, n_init, random_state, constraints):
+    """Return memories (1, k, d) of a constrained k-means, and labels (n,).
+
+    The labels are those of samples in `Constraints`, -1 for the others.
+    """
+    seeds = initial_memories(rows, init, n_clusters, n_init, random_state, _CONSTRAINED)
+    Z = rows.scaling.transform(rows.X)
+    metric = rows.scaling.metric
+    centers, labels = constrained_lloyd(Z, rows.weight, seeds, constraints, metric)
+    return centers[None], np.where(is_free(constraints), -1, labels)
+
+
+def continued_k_means(rows, memories, random_state):
+    """Return k-means (k, d) from memories of a stream, which keep their numbers."""
+    centers, costs, _ = lloyd(
+        rows.drawn,
+        rows.drawn_weight,
+        memories[None],
+        _STREAM_STEPS,
+        tol=TOLERANCE,
+        spherical=rows.scaling.metric == "cosine",
+    )
+    centers = _best_k_means(rows, centers, costs, random_state)
+    # Exchanges may move a memory to another cluster.
+    far = cdist(memories, centers, "sqeuclidean")
+    return centers[linear_sum_assignment(far)[1]]
+
+
+def _best_k_means(rows, seeds, costs, random_state):
+    """Return the best k-means solution (k, d) from seeds (r, k, d), best first."""
+    drawn = rows.drawn, rows.drawn_weight
+    metric = rows.scaling.metric
+    is_spherical = metric == "cosine"
+    best, lowest = seeds[0], np.inf
+    exchanged = seeds[:_EXCHANGED]
+    if len(seeds) > _EXCHANGED and costs[-1] <= (1.0 + _SAME) * costs[0]:
+        exchanged = []  # what so many restarts end in is likely the best
+    for memories, cost in zip(exchanged, costs, strict=False):
+        memories, cost = exchange(
+            *drawn, memories, cost, random_state, spherical=is_spherical
+        )
+        # What two restarts end in is likely the best that there is.
+        is_found_again = np.isclose(cost, lowest, rtol=_SAME, atol=0.0)
+        if cost < lowest:
+            best = memories
+            lowest = cost
+        if is_found_again:
+            break
+    if metric == "manhattan":
+        return lloyd_medians(*drawn, best)
+    if drawn[0].shape[0] < rows.shape[0]:
+        drawn = rows, rows.weight
+    given = {"tol": FINE, "spherical": is_spherical}
+    return lloyd(*drawn, best[None], MAX_STEPS, **given)[0][0]

@@ -2,22 +2,17 @@
 
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import nn
 
 from skdiffclust._torch import (
-    Parts,
     at_least_float32,
     in_full_precision,
     parameters_text,
     sum_over_processes,
-    to_numpy,
-    to_tensor,
     trained_tensor,
 )
 from skdiffclust.memories._dynamics import (
-    Completion,
     Dynamics,
     check_metric,
     check_steps,
@@ -53,71 +48,6 @@ def recall(X, memories, log_weights, dynamics, moves=None):
         else:
             X = X + step * (share @ memories - X)
     return X
-
-
-def completion_on_device(device):
-    """Return a `completion_with_gradient` whose work is done on a torch device.
-
-    If memory runs out, the batch is split in two, then four: the loss is a sum over
-    samples.
-    """
-
-    parts = Parts("batch_size or n_init")
-
-    def run(X, memories, log_weights, dynamics, *, groups, fill, sample_weight):
-        arguments = X, memories, log_weights, dynamics, fill, sample_weight
-        return parts.run(
-            lambda n_parts: _complete(device, *arguments, _cut(groups, n_parts)),
-            X.shape[0],
-        )
-
-    return run
-
-
-def _cut(groups, n_parts):
-    """Return the groups with their slices of rows cut in parts."""
-    cut = []
-    for rows, features in groups:
-        edges = np.linspace(rows.start, rows.stop, n_parts + 1).astype(int)
-        parts = zip(edges[:-1], edges[1:], strict=True)
-        cut += [(slice(int(a), int(b)), features) for a, b in parts if a < b]
-    return cut
-
-
-def _complete(device, X, memories, log_weights, dynamics, fill, sample_weight, groups):
-    """Return the `Completion` of a batch, summed over groups on the device."""
-    arrays = (X, memories, log_weights, fill, sample_weight)
-    tensor, memory, bias, filled, weight = (
-        to_tensor(np.ascontiguousarray(a, dtype=X.dtype), device) for a in arrays
-    )
-    memory.requires_grad_()
-    bias.requires_grad_()
-    losses = 0.0
-    for rows, features in groups:
-        start = tensor[rows].clone()
-        moves = torch.ones_like(filled)
-        if features.start < features.stop:
-            start[:, features] = filled[features]
-            moves = torch.zeros_like(filled)
-            moves[features] = 1
-        error = recall(start, memory, bias, dynamics, moves) - tensor[rows]
-        error = error.abs() if dynamics.metric == "manhattan" else error.square()
-        loss = (error * moves * weight[rows, None]).sum((-2, -1))
-        # The graph of a group is freed before the next one is built.
-        loss.sum().backward()
-        losses = losses + loss.detach()
-    with torch.no_grad():
-        where = _on_sphere(memory) if dynamics.metric == "cosine" else memory
-        nearest = _divergence(tensor, where, dynamics.metric).argmin(dim=-1)
-        hits = torch.zeros_like(bias)
-        hits.scatter_add_(1, nearest, weight.expand(nearest.shape))
-    by_weights = np.zeros(bias.shape) if bias.grad is None else to_numpy(bias.grad)
-    return Completion(
-        to_numpy(losses).astype(np.float64),
-        to_numpy(memory.grad),
-        by_weights,
-        to_numpy(hits),
-    )
 
 
 def _on_sphere(X):

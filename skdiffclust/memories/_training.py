@@ -30,7 +30,15 @@ from skdiffclust.memories._recursion import (
 
 
 def completion_with_gradient(
-    X, memories, log_weights, dynamics, *, groups, fill, sample_weight
+    X,
+    memories,
+    log_weights,
+    dynamics,
+    *,
+    groups,
+    fill,
+    sample_weight,
+    has_gradient=True,
 ):
     """Return the `Completion` of eq. (9) and eq. (8) on a batch.
 
@@ -40,6 +48,7 @@ def completion_with_gradient(
     hidden, filled, and scored; an empty features slice means that the rows are recalled
     whole and all of their features are scored (eq. 8). X may be CSR if nothing is
     hidden. Cosine takes rows of unit length. Cost 4 b r k d, and 6 T k^2 for each row.
+    Without `has_gradient`, the gradients may be None, in half of the time.
     """
     if dynamics.metric == "manhattan":
         return _by_city_blocks(
@@ -52,19 +61,14 @@ def completion_with_gradient(
     dynamics = dynamics._replace(inverse_temperature=beta)
     weight = sample_weight.astype(X.dtype)
     if dynamics.metric == "cosine":
-        error, gradient, by_logits, share = _by_cosines(
-            X, memories, bias, dynamics, weight
-        )
+        error, held, backward = _by_cosines(X, memories, bias, dynamics, weight)
     else:
-        error, gradient, by_logits, share = _by_squares(
+        error, held, backward = _by_squares(
             X, memories, bias, dynamics, weight, groups, fill.astype(X.dtype)
         )
-    return Completion(
-        (error @ weight)[:, 0].astype(np.float64),
-        gradient,
-        by_logits.sum(axis=2, dtype=np.float64),
-        _held(share, weight),
-    )
+    gradients = backward() if has_gradient else (None, None)
+    loss = (error @ weight)[:, 0].astype(np.float64)
+    return Completion(loss, *gradients, held)
 
 
 def _products(rows, memories):
@@ -81,24 +85,34 @@ def _weighted_rows(by_products, rows):
     return (by_products.reshape(r * k, b) @ rows).reshape(r, k, -1)
 
 
-def _held(share, weight):
-    """Return the weight (r, k) of the rows whose share (r, k, b) is largest."""
-    r, k, _ = share.shape
-    numbers = share.argmax(axis=1) + k * np.arange(r)[:, None]
+def _held(products, norms, bias, beta, weight):
+    """Return the weight (r, k) of the rows that each memory attracts when seen whole.
+
+    `products` (r, k, b) are those with the memories, whose squared lengths are `norms`
+    (r, k, 1). Which memory a row with hidden features converges to depends on what is
+    hidden: a memory of a single sample would attract nothing.
+    """
+    r, k, _ = products.shape
+    closeness = products - 0.5 * norms
+    if bias is not None:
+        closeness += bias / (2.0 * beta)
+    numbers = closeness.argmax(axis=1) + k * np.arange(r)[:, None]
     held = np.bincount(numbers.ravel(), np.tile(weight, r), minlength=r * k)
     return held.reshape(r, k)
 
 
 def _by_squares(X, memories, bias, dynamics, weight, groups, fill):
-    """Return errors (r, 1, b), gradients by memories and logits, and shares.
+    """Return errors (r, 1, b), what memories attract (r, k), and the backward pass.
 
-    By squared Euclidean distances. The share (r, k, b) is largest for the memory that
-    attracts a row.
+    By squared Euclidean distances. The backward pass returns the gradients by memories
+    (r, k, d) and by log weights (r, k).
     """
     left = (1.0 - dynamics.step_size) ** dynamics.n_steps  # share of the start, at last
     # Products (r, k, b) of memories with seen features, and with the start and the true
     # values of hidden ones; rows start from themselves if recalled whole.
     target = _products(X, memories)
+    norms = np.einsum("rkd,rkd->rk", memories, memories)[:, :, None]
+    held = _held(target, norms, bias, dynamics.inverse_temperature, weight)
     first = target.copy()
     known = np.zeros_like(target)
     error = (1.0 - left) ** 2 * squared_lengths(X).astype(X.dtype)  # unattracted
@@ -116,7 +130,6 @@ def _by_squares(X, memories, bias, dynamics, weight, groups, fill):
             error[rows] = squared_lengths(part - left * start)
         parts.append((rows, own @ own.swapaxes(1, 2)))
     grams = Grams(parts)
-    norms = np.einsum("rkd,rkd->rk", memories, memories)[:, :, None]
     shares, pull, ends = euclidean_steps(
         known, first, grams.times, norms, bias, dynamics
     )
@@ -124,28 +137,36 @@ def _by_squares(X, memories, bias, dynamics, weight, groups, fill):
     change = gap - target + left * first if left else gap - target
     change *= pull
     error = error + change.sum(axis=1, keepdims=True)
-    weighted = weight * pull
-    gap *= 2.0 * weight
-    by_first, by_logits, by_grams = euclidean_backward(shares, gap, grams, dynamics)
-    grams.add_outer(by_grams, weighted, pull)
-    if left:
-        by_first += 2.0 * left * weighted
-    by_target = -2.0 * weighted
-    by_products = 2.0 * dynamics.inverse_temperature * by_logits
-    gradient = -by_products.sum(axis=2, keepdims=True) * memories
-    for (rows, features), by_gram in zip(groups, by_grams, strict=True):
-        both = by_gram + by_gram.swapaxes(1, 2)
-        if features.start == features.stop:
-            by_products[:, :, rows] = by_first[:, :, rows] + by_target[:, :, rows]
-            gradient += both @ memories
-            continue
-        by_hidden = by_target[:, :, rows] - by_products[:, :, rows]
-        gradient[:, :, features] += (
-            _weighted_rows(by_hidden, X[rows, features])
-            + by_first[:, :, rows].sum(axis=2, keepdims=True) * fill[features]
-            + both @ memories[:, :, features]
+
+    def backward():
+        """Return the gradients by memories and by log weights."""
+        weighted = weight * pull
+        by_pull = 2.0 * weight * gap
+        by_first, by_logits, by_grams = euclidean_backward(
+            shares, by_pull, grams, dynamics
         )
-    return error, gradient + _weighted_rows(by_products, X), by_logits, pull
+        grams.add_outer(by_grams, weighted, pull)
+        if left:
+            by_first += 2.0 * left * weighted
+        by_target = -2.0 * weighted
+        by_products = 2.0 * dynamics.inverse_temperature * by_logits
+        gradient = -by_products.sum(axis=2, keepdims=True) * memories
+        for (rows, features), by_gram in zip(groups, by_grams, strict=True):
+            both = by_gram + by_gram.swapaxes(1, 2)
+            if features.start == features.stop:
+                by_products[:, :, rows] = by_first[:, :, rows] + by_target[:, :, rows]
+                gradient += both @ memories
+                continue
+            by_hidden = by_target[:, :, rows] - by_products[:, :, rows]
+            gradient[:, :, features] += (
+                _weighted_rows(by_hidden, X[rows, features])
+                + by_first[:, :, rows].sum(axis=2, keepdims=True) * fill[features]
+                + both @ memories[:, :, features]
+            )
+        gradient += _weighted_rows(by_products, X)
+        return gradient, by_logits.sum(axis=2, dtype=np.float64)
+
+    return error, held, backward
 
 
 def _by_cosines(X, memories, bias, dynamics, weight):
@@ -154,17 +175,23 @@ def _by_cosines(X, memories, bias, dynamics, weight):
     lengths = np.maximum(lengths, np.finfo(X.dtype).tiny)[:, :, None]
     memories = memories / lengths
     products = _products(X, memories)
+    beta = 0.5 * dynamics.inverse_temperature
+    held = _held(products, 0.0, bias, beta, weight)
     grams = Grams([(slice(None), memories @ memories.swapaxes(1, 2))])
     steps = sphere_steps(products, grams.times, bias, dynamics)
-    error = 2.0 - 2.0 * steps[-1].cosine
-    by_products, by_logits, (by_gram,) = sphere_backward(
-        products, steps, -2.0 * weight, grams, dynamics
-    )
-    gradient = _weighted_rows(by_products, X)
-    gradient += (by_gram + by_gram.swapaxes(1, 2)) @ memories
-    radial = np.einsum("rkd,rkd->rk", gradient, memories)
-    gradient = (gradient - radial[:, :, None] * memories) / lengths
-    return error, gradient, by_logits, steps[-1].share
+
+    def backward():
+        """Return the gradients by memories and by log weights."""
+        by_products, by_logits, (by_gram,) = sphere_backward(
+            products, steps, -2.0 * weight, grams, dynamics
+        )
+        gradient = _weighted_rows(by_products, X)
+        gradient += (by_gram + by_gram.swapaxes(1, 2)) @ memories
+        radial = np.einsum("rkd,rkd->rk", gradient, memories)
+        gradient = (gradient - radial[:, :, None] * memories) / lengths
+        return gradient, by_logits.sum(axis=2, dtype=np.float64)
+
+    return 2.0 - 2.0 * steps[-1].cosine, held, backward
 
 
 def _by_city_blocks(X, memories, log_weights, dynamics, groups, fill, sample_weight):
@@ -195,7 +222,9 @@ def _by_city_blocks(X, memories, log_weights, dynamics, groups, fill, sample_wei
                 )
                 chosen.append(medians(share, places[:, moving]))
                 row[:, moving] += step * (places[chosen[-1], moving] - row[:, moving])
-            attracted[i] += np.bincount(share.argmax(axis=0), weight, minlength=k)
+            whole = cdist(part, places, "cityblock")
+            whole -= log_weights[i] / dynamics.inverse_temperature
+            attracted[i] += np.bincount(whole.argmin(axis=1), weight, minlength=k)
             error = row[:, moving] - part[:, moving]
             loss[i] += weight @ np.abs(error).sum(axis=1)
             pull = step * weight[:, None] * np.sign(error)

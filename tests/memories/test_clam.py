@@ -5,6 +5,7 @@ import pickle
 import re
 import textwrap
 import threading
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,8 @@ def test_blobs_in_every_geometry(metric, self_supervised, weighted, global_rando
         metric=metric,
         self_supervised=self_supervised,
         weighted=weighted,
+        max_iter=100,
+        learning_rate=0.05,
         random_state=global_random_seed,
         n_init=3,
     ).fit(X)
@@ -175,29 +178,76 @@ def test_more_restarts_have_no_larger_loss(global_random_seed):
     assert many.loss_ <= single.loss_ * 1.03
 
 
-def test_what_training_gained_is_said(global_random_seed):
-    # By default nothing, where the clusters are apart: they are those of k-means.
-    X, _ = blobs(seed=global_random_seed)
+def hidden_error(model, X, seed=1):
+    """Return the mean squared error of entries of X that are hidden from a model."""
+    seen = np.random.RandomState(seed).uniform(size=X.shape) > 0.2
+    start = np.where(seen, X, X.mean(axis=0))
+    beta = model.inverse_temperature_
+    completed = recall(start, model.cluster_centers_, beta, mask=seen)
+    return np.mean((completed - X)[~seen] ** 2)
+
+
+def test_training_completes_better_than_its_start(global_random_seed):
+    # Two features are nearly the same, which clusters of k-means do not see.
+    rng = np.random.RandomState(global_random_seed)
+    X = rng.normal(size=(600, 2)) @ [[1.0, 0.9], [0.0, 0.3]]
     options = {"random_state": global_random_seed}
-    model = ClAM(3, **options).fit(X)
+    start = ClAM(4, max_iter=0, **options).fit(X)
+    trained = ClAM(4, max_iter=100, learning_rate=0.05, **options).fit(X)
+    assert hidden_error(trained, X) < hidden_error(start, X)
+    assert trained.inertia_ > start.inertia_
+    assert not np.array_equal(trained.labels_, start.labels_)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("init", ["k-means++", "random"])
+def test_the_epoch_of_least_loss_is_kept(metric, init, global_random_seed):
+    X, _ = blobs(cluster_std=4.0, seed=global_random_seed)
+    given = {"metric": metric, "init": init, "random_state": global_random_seed}
+    start = ClAM(3, max_iter=0, **given).fit(X)
+    # So large a rate leaves the start, which is one of the epochs.
+    for learning_rate in (0.05, 30.0):
+        model = ClAM(3, max_iter=20, learning_rate=learning_rate, **given)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(X)
+        assert model.loss_ == min(start.loss_, *model.history_["loss"])
+    assert start.loss_ > 0
+
+
+def test_without_epochs_the_clusters_are_those_of_k_means(global_random_seed):
+    X, _ = blobs(cluster_std=4.0, seed=global_random_seed)
+    model = ClAM(3, max_iter=0, random_state=global_random_seed).fit(X)
     means = [X[model.labels_ == label].mean(axis=0) for label in range(3)]
-    assert model.start_kept_ == (model.training_gain_ == 0.0)
-    if model.start_kept_:
-        np.testing.assert_allclose(model.cluster_centers_, means)
-    assert 0.0 <= model.training_gain_ < 0.1
-    softer = model.inverse_temperature_ / 32
-    soft = ClAM(3, inverse_temperature=softer, **options).fit(X)
-    assert not soft.start_kept_
-    assert 0.0 < soft.training_gain_ < 1.0
-    trained = ClAM(3, init="random", **options).fit(X)
-    losses = trained.history_["loss"]
-    assert trained.training_gain_ == pytest.approx(1.0 - min(losses) / losses[0])
-    assert trained.training_gain_ > 0.0
-    assert not trained.start_kept_
-    linked = ClAM(3, **options).fit(X, must_link=[[0, 1]])
-    assert linked.start_kept_
-    assert linked.training_gain_ == 0.0
-    assert ClAM(3, **options).partial_fit(X).training_gain_ >= 0.0
+    np.testing.assert_allclose(model.cluster_centers_, means, atol=1e-6)
+    assert model.n_iter_ == 0
+    assert model.history_ == {"loss": [], "learning_rate": []}
+    # The samples of a cluster are as near as they can be, with links, too.
+    linked = ClAM(3, max_iter=0, random_state=global_random_seed)
+    trained = ClAM(3, random_state=global_random_seed)
+    for estimator in (linked, trained):
+        estimator.fit(X, must_link=[[0, 1], [5, 6]], cannot_link=[[0, 7]])
+    assert np.array_equal(linked.cluster_centers_, trained.cluster_centers_)
+    stream = ClAM(3, max_iter=0, random_state=global_random_seed)
+    for _ in range(3):
+        stream.partial_fit(X)
+    assert stream.n_iter_ == 0
+    means = [X[stream.labels_ == label].mean(axis=0) for label in range(3)]
+    assert stream.inertia_ == pytest.approx(
+        sum(((X[stream.labels_ == i] - means[i]) ** 2).sum() for i in range(3)), rel=0.1
+    )
+
+
+def test_a_cluster_of_one_sample_stays_when_the_sample_is_masked(global_random_seed):
+    X, _ = blobs(60, cluster_std=0.1, seed=global_random_seed)
+    X = np.vstack([X, np.full(6, 3.0)])
+    model = ClAM(
+        4, mask_probability=0.5, max_iter=30, tol=0.0, random_state=global_random_seed
+    ).fit(X)
+    assert (model.labels_ == model.labels_[60]).sum() == 1
+    np.testing.assert_allclose(
+        model.cluster_centers_[model.labels_[60]], X[60], atol=0.5
+    )
 
 
 @pytest.mark.torch
@@ -212,7 +262,6 @@ def test_the_papers_settings_of_the_guide_run():
         exec(textwrap.dedent(block), names)
     y = load_wine().target
     assert len(blocks) == 2
-    assert not names["best"].start_kept_
     assert adjusted_rand_score(y, names["best"].labels_) > 0.7
     assert adjusted_rand_score(y, names["labels"].numpy()) > 0.7
 
@@ -220,9 +269,14 @@ def test_the_papers_settings_of_the_guide_run():
 def test_starts(global_random_seed):
     X, y = blobs(seed=global_random_seed)
     given = np.stack([X[y == label][0] for label in range(3)])
-    model = ClAM(3, init=given, random_state=global_random_seed).fit(X)
+    options = {
+        "max_iter": 200,
+        "learning_rate": 0.05,
+        "random_state": global_random_seed,
+    }
+    model = ClAM(3, init=given, **options).fit(X)
     assert adjusted_rand_score(y, model.labels_) == 1.0
-    model = ClAM(3, init="random", random_state=global_random_seed).fit(X)
+    model = ClAM(3, init="random", **options).fit(X)
     assert adjusted_rand_score(y, model.labels_) > 0.9
 
 
@@ -243,7 +297,13 @@ def test_stream_learns_and_never_writes_in_place(global_random_seed):
 
 def test_history_has_the_losses(global_random_seed):
     X, _ = blobs(seed=global_random_seed)
-    model = ClAM(3, random_state=global_random_seed, init="random").fit(X)
+    model = ClAM(
+        3,
+        random_state=global_random_seed,
+        init="random",
+        max_iter=200,
+        learning_rate=0.05,
+    ).fit(X)
     losses = model.history_["loss"]
     assert model.n_iter_ == len(losses)
     assert losses[-1] < losses[0]
@@ -323,7 +383,7 @@ def test_weights_are_repetitions(container, global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     weight = rng.randint(4, size=60)
     repeated = np.repeat(np.arange(60), weight)
-    given = {"random_state": global_random_seed}
+    given = {"max_iter": 0, "random_state": global_random_seed}
     with_weights = ClAM(3, **given).fit(container(X), sample_weight=weight)
     without = ClAM(3, **given).fit(container(X[repeated]))
     sizes = np.bincount(with_weights.labels_, weight)
@@ -345,7 +405,7 @@ def test_weights_are_repetitions_where_medians_have_ties(global_random_seed):
     for seed in range(10):
         weight = np.random.RandomState(seed).randint(1, 4, 150)
         repeated = np.repeat(np.arange(150), weight)
-        model = ClAM(4, metric="manhattan", random_state=0)
+        model = ClAM(4, metric="manhattan", max_iter=0, random_state=0)
         labels = model.fit(X, sample_weight=weight).labels_[repeated]
         centers = model.cluster_centers_
         np.testing.assert_array_equal(model.fit(X[repeated]).labels_, labels)
@@ -400,7 +460,8 @@ def test_no_memory_moves_to_a_sample_of_weight_zero(global_random_seed):
     X, _ = blobs(60, seed=global_random_seed)
     far = 5.0 * np.random.RandomState(global_random_seed).choice([-1, 1], (5, 6))
     start = np.vstack([X[:3], np.full((1, 6), 90.0)])
-    model = ClAM(4, init=start, random_state=global_random_seed)
+    options = {"max_iter": 200, "learning_rate": 0.05}
+    model = ClAM(4, init=start, random_state=global_random_seed, **options)
     model.fit(np.vstack([X, far]), sample_weight=np.r_[np.ones(60), np.zeros(5)])
     assert (np.bincount(model.labels_[:60], minlength=4) > 0).all()
 
@@ -484,7 +545,6 @@ def test_faults_5_and_8_fewer_rows_than_clusters(global_random_seed):
         rows = np.random.RandomState(global_random_seed).randn(4, 3).astype(dtype)
         X = rows.repeat(5, axis=0)
         model = ClAM(4, random_state=global_random_seed).fit(X)
-        assert model.n_iter_ == 1
         assert len(np.unique(model.labels_.reshape(4, 5), axis=1)) == 4
 
 
@@ -522,6 +582,8 @@ def test_fault_16_any_temperature(beta, global_random_seed):
         (dict(step_size=2.0), "step_size"),
         (dict(step_size=1.5, metric="manhattan"), "step_size.*at most 1"),
         (dict(weighted=True, metric="manhattan"), "weighted.*no gradient"),
+        (dict(weighted=True, max_iter=0), "weighted.*learned by training"),
+        (dict(max_iter=-1), "max_iter"),
         (dict(weighted=[1.0, 2.0]), "one for each of 3"),
         (dict(weighted=[1.0, 2.0, -1.0]), "positive"),
         (dict(n_steps=0), "n_steps"),
@@ -606,17 +668,17 @@ def test_fault_24_divergence_keeps_the_best_and_says_so(
     def broken(*args, **kwargs):
         found = completion_with_gradient(*args, **kwargs)
         calls.append(None)
-        if len(calls) == 4:
+        if len(calls) == 5:
             found.loss[:] = np.nan
         return found
 
     monkeypatch.setattr(_optimise, "completion_with_gradient", broken)
-    # With the default temperature training ends before that epoch.
-    options = dict(inverse_temperature=10.0, random_state=global_random_seed)
-    with pytest.warns(ConvergenceWarning, match="diverged in epoch 4.*learning_rate"):
+    # The first call is of the start, and then there are two for each epoch.
+    options = dict(random_state=global_random_seed)
+    with pytest.warns(ConvergenceWarning, match="diverged in epoch 2.*learning_rate"):
         model = ClAM(3, **options).fit(X)
     assert adjusted_rand_score(y, model.labels_) == 1.0
-    calls[:] = [None] * 3
+    calls[:] = [None] * 2
     with pytest.raises(ValueError, match="Did you scale X"):
         ClAM(3, **options).fit(X)
 
@@ -696,7 +758,9 @@ def test_parameters_are_as_they_were(global_random_seed):
     X, _ = blobs(seed=global_random_seed)
     init = np.array(X[:3])
     weights = [1.0, 2.0, 3.0]
-    model = ClAM(3, init=init, weighted=weights, random_state=global_random_seed)
+    model = ClAM(
+        3, init=init, weighted=weights, max_iter=0, random_state=global_random_seed
+    )
     model.fit(X)
     assert model.get_params()["init"] is init
     assert np.array_equal(init, X[:3])

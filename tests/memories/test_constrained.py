@@ -126,6 +126,7 @@ def test_proba_is_the_attraction_of_the_memories(metric, global_random_seed):
         inverse_temperature={"euclidean": 0.02, "cosine": 3.0, "manhattan": 0.1}[
             metric
         ],
+        max_iter=0,
         random_state=global_random_seed,
     ).fit(X)
     shares = model.predict_proba(X)

@@ -10,15 +10,11 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
-from sklearn.datasets import make_blobs
-from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
-from skdiffclust import ClAM
-from skdiffclust.memories import _dynamics, _torch
+from skdiffclust.memories import _dynamics
 from skdiffclust.memories._dynamics import Dynamics
-from skdiffclust.memories._torch import completion_on_device, recall
-from skdiffclust.memories._training import completion_with_gradient
+from skdiffclust.memories._torch import recall
 from skdiffclust.nn import AssociativeMemory
 
 METRICS = ("euclidean", "cosine", "manhattan")
@@ -66,21 +62,6 @@ def test_a_row_opposite_to_its_memory_stays_where_it_is(dtype, global_random_see
     dynamics = Dynamics(2.0, 3, 1.0, "cosine")
     found = recall(-3 * memory, memory, torch.zeros(1, dtype=dtype), dynamics)
     np.testing.assert_allclose(found, -memory, atol=1e-6)
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_twin_of_the_explicit_gradient(metric, global_random_seed):
-    X, memories, log_weights, fill, weight = problem(metric, global_random_seed)
-    X[0], fill[:2] = np.eye(7)[0], 0.0  # a start of zeros
-    dynamics = Dynamics(2.0, 3, 0.9, metric)
-    groups = GROUPS if metric != "cosine" else [(slice(0, 24), slice(0, 0))]
-    options = dict(groups=groups, fill=fill, sample_weight=weight)
-    a = completion_with_gradient(X, memories, log_weights, dynamics, **options)
-    b = completion_on_device("cpu")(X, memories, log_weights, dynamics, **options)
-    np.testing.assert_allclose(a.loss, b.loss)
-    np.testing.assert_allclose(a.gradient, b.gradient, atol=1e-9)
-    np.testing.assert_allclose(a.weight_gradient, b.weight_gradient, atol=1e-9)
-    np.testing.assert_allclose(a.attracted.sum(), b.attracted.sum())
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -200,54 +181,6 @@ def test_state_and_generator(global_random_seed):
 def test_wrong_arguments_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         AssociativeMemory(3, 2, **{"inverse_temperature": 1.0, **change})
-
-
-@pytest.mark.parametrize("device", ["cuda:7", "tpu", ""])
-def test_fault_25_devices_are_listed(device, global_random_seed):
-    X, _ = make_blobs(150, 6, centers=3, random_state=global_random_seed)
-    with pytest.raises(ValueError, match="devices present: cpu"):
-        ClAM(3, device=device).fit(X)
-    assert ClAM(3, device="cpu", max_iter=2).fit(X).device_ == "cpu"
-
-
-def test_fault_26_out_of_device_memory_halves_the_batch_twice(
-    monkeypatch, global_random_seed
-):
-    X, y = make_blobs(150, 6, centers=3, random_state=global_random_seed)
-    sizes = []
-    real = _torch._complete
-    monkeypatch.setattr(
-        "skdiffclust.memories._clam.ClAM._resolve_device",
-        lambda self, X, k: ("cpu", _torch.completion_on_device("cpu")),
-    )
-
-    def small(*arguments):
-        sizes.append(max(rows.stop - rows.start for rows, _ in arguments[-1]))
-        if sizes[-1] > limit:
-            raise torch.cuda.OutOfMemoryError("full")
-        return real(*arguments)
-
-    monkeypatch.setattr(_torch, "_complete", small)
-    limit = 40
-    model = ClAM(3, max_iter=2, random_state=global_random_seed).fit(X)
-    assert adjusted_rand_score(y, model.labels_) == 1.0
-    assert min(sizes) <= 40 < max(sizes)
-    limit = 0
-    with pytest.raises(torch.cuda.OutOfMemoryError, match="Lower batch_size"):
-        ClAM(3, max_iter=2).fit(X)
-
-
-@pytest.mark.gpu
-def test_same_loss_on_the_gpu():
-    if not torch.cuda.is_available():
-        pytest.skip("There is no CUDA device here.")
-    X, memories, log_weights, fill, weight = problem("euclidean")
-    dynamics = Dynamics(2.0, 3, 0.9, "euclidean")
-    options = dict(groups=GROUPS, fill=fill, sample_weight=weight)
-    a = completion_with_gradient(X, memories, log_weights, dynamics, **options)
-    b = completion_on_device("cuda")(X, memories, log_weights, dynamics, **options)
-    np.testing.assert_allclose(a.loss, b.loss)
-    np.testing.assert_allclose(a.gradient, b.gradient, atol=1e-9)
 
 
 def deep_losses(rows):

@@ -43,7 +43,14 @@ def test_table_10_outliers():
     rng = np.random.RandomState(0)
     X, y = make_blobs(200, centers=[[0, 0], [5, 0]], random_state=0)
     noisy = np.vstack([X, rng.uniform([15, 10], [25, 20], (5, 2))])
-    model = ClAM(2, metric="manhattan", init="random", random_state=0).fit(noisy)
+    model = ClAM(
+        2,
+        metric="manhattan",
+        init="random",
+        max_iter=200,
+        learning_rate=0.05,
+        random_state=0,
+    ).fit(noisy)
     assert ari(y, model.labels_[:200]) > 0.9
     for model in (KMeans(2, n_init=10, random_state=0), ClAM(2, random_state=0)):
         assert ari(y, model.fit(noisy).labels_[:200]) < 0.1

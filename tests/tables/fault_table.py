@@ -130,13 +130,11 @@ ROWS = {
     ),
     "25 no such device": cells(
         NO_DEVICE,
-        ClAM="faults/test_values.py::test_a_missing_device_is_refused",
         PRCut="faults/test_values.py::test_a_missing_device_is_refused",
         SpanningForestEmbedding="faults/test_values.py::test_a_missing_device_is_refused",
     ),
     "26 CUDA out of memory": cells(
         NO_DEVICE,
-        ClAM="memories/test_torch.py::test_fault_26_out_of_device_memory_halves_the_batch_twice",
         PRCut="cuts/test_torch.py::test_a_batch_that_does_not_fit_is_halved_without_changing_the_step",
         SpanningForestEmbedding="test_torch.py::test_out_of_memory_halves_the_batch",
     ),
