@@ -56,9 +56,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     """Cluster by cutting the minimum spanning tree, with cuts weighted by size.
 
     Edges are cut that are long *and* divide their tree into large parts, so that
-    outliers do not form clusters. With ``cut_rule="longest"`` the k - 1 longest edges
-    are cut, as in single linkage; the result is then exactly the maximum spanning
-    k-forest of [1]_, Definition 2.
+    outliers do not form clusters. With ``cut_rule="longest"`` the result is single
+    linkage, exactly the maximum spanning k-forest of [1]_, Definition 2.
 
     The estimator finds well-separated clusters of any shape and size, and one fit gives
     the labels for every number of clusters. Clusters that touch are not separated by
@@ -116,8 +115,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         Number of clusters found. Equal samples share a cluster, so it is smaller than
         requested if there are fewer distinct ones.
     n_clusters_candidates_ : ndarray of shape (n_candidates,), int64, or None
-        With "auto", the numbers of clusters that win if a cut takes between half and
-        twice the evidence; else None.
+        With "auto", the numbers that win if a cut takes half to twice the evidence.
     structure_p_value_ : float or None
         With "auto", the share of samples without structure that have more evidence of
         clusters; 1 without evidence. None where it is not known: for constraints,
@@ -312,6 +310,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         if n_clusters is not None:
             check_feasible(constraints, n_clusters)
         grow = partial(grow_tree, lengths, algorithm=self.algorithm, n_jobs=self.n_jobs)
+        if constraints is not None:
+            constrained = grow(constraints, n_clusters=n_clusters)
         is_free = constraints is None and len(order) == X.shape[0]
         is_euclidean = is_free and self.metric in _EUCLIDEAN
         grown = grow() if tree is None else given_tree(tree, lengths, is_euclidean)
@@ -322,7 +322,6 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             min_cluster_size=self.min_cluster_size,
         )
         if constraints is not None:
-            constrained = grow(constraints, n_clusters=n_clusters)
             hierarchy = hierarchy.with_tree(renumbered(constrained, order))
         growth.end()
         cut = hierarchy.cut(
@@ -346,7 +345,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
 
         self._publish(tree, hierarchy, cut, samples)
         self._weights = weights
-        self._place, self._beyond = samples.predicted(X, self.metric)
+        self._place, *self._aside = samples.predicted(X, self.metric)
         self.labels_ = labels[self._place]
         if memberships is not None:
             self.memberships_ = memberships[self._place]
@@ -509,8 +508,9 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
 
     def _outlier_scores(self, radii_of, labels):
         """Return scores by radii, which are at least the distance for weight zero."""
-        radii = radii_of(self.linkage_, self.hierarchy_.weights)
-        radii = np.maximum(radii[self._place], self._beyond)
+        aside, distances = self._aside
+        radii = radii_of(self.linkage_, self.hierarchy_.weights)[self._place]
+        radii[aside] = np.maximum(radii[aside], distances)
         return outlier_scores(radii, labels, self._weights)
 
     @validate_params(

@@ -141,14 +141,15 @@ class SpanningTree:
         if weights is not None:
             weights = np.asarray(weights, dtype=np.float64)
             n_samples = len(tree.edges) + 1
+            title = "The 'sample_weight' parameter of SpanningTree.hierarchy"
             if weights.shape != (n_samples,) or not (weights > 0).all():
                 raise ValueError(
-                    f"The 'sample_weight' parameter must be {n_samples} positive "
-                    f"numbers. Got shape {weights.shape} with a minimum of "
+                    f"{title} must be {n_samples} positive numbers. Got shape "
+                    f"{weights.shape} with a minimum of "
                     f"{weights.min(initial=np.inf):g} instead. Grow the tree without "
                     "samples of weight zero."
                 )
-            check_total(weights)
+            check_total(weights, title)
             if weights.sum() < 2 <= len(weights):
                 warn(
                     f"The sample_weight of {len(weights)} samples sums to "

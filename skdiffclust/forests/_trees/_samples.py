@@ -65,14 +65,14 @@ class Samples(NamedTuple):
     def predicted(self, X, metric):
         """Return for all samples (n,) of X their own number, or that of the nearest.
 
-        And the distance to the nearest, of those that are not here; else -inf.
+        And which samples (p,) are not here, and their distances (p,) to the nearest.
         """
-        places = np.arange(X.shape[0])
-        beyond = np.full(len(places), -np.inf)
-        aside = np.delete(places, self.kept)
+        ends = np.arange(X.shape[0])
+        aside = np.delete(ends, self.kept)
+        distances = np.empty(0)
         if len(aside):
-            places[aside], beyond[aside] = self.nearest(X[aside], metric)
-        return np.searchsorted(self.kept, places), beyond
+            ends[aside], distances = self.nearest(X[aside], metric)
+        return np.searchsorted(self.kept, ends), aside, distances
 
 
 def samples_in_order(X, weights, metric, *, by_index):
@@ -100,26 +100,27 @@ def checked_weights(sample_weight, X, metric):
     weights = check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True
     )
-    check_total(weights)
+    title = "The 'sample_weight' parameter of SpanningForestClustering.fit"
+    check_total(weights, title)
     n_zeros = np.count_nonzero(weights == 0)
     if n_zeros and issparse(X) and metric == "precomputed":
         raise ValueError(
-            "The 'sample_weight' parameter of SpanningForestClustering.fit must be "
-            "positive for a sparse graph, where a sample of weight zero may have no "
-            f"neighbor. Got {n_zeros} zeros instead. Leave those samples out."
+            f"{title} must be positive for a sparse graph, where a sample of weight "
+            f"zero may have no neighbor. Got {n_zeros} zeros instead. Leave those "
+            "samples out."
         )
     return weights
 
 
-def check_total(weights):
+def check_total(weights, title):
     """Refuse weights (n,) whose sum is too small or large for products of two sums."""
     with np.errstate(over="ignore"):
         total = weights.sum()
     if not _LEAST_WEIGHT <= total <= _MOST_WEIGHT:
         raise ValueError(
-            f"The 'sample_weight' parameter must have a sum of {_LEAST_WEIGHT:g} to "
-            f"{_MOST_WEIGHT:g}. Got {total:g} instead. Multiply the weights by a "
-            "constant, such that a single sample has a weight of about 1."
+            f"{title} must have a sum of {_LEAST_WEIGHT:g} to {_MOST_WEIGHT:g}. Got "
+            f"{total:g} instead. Multiply the weights by a constant, such that a "
+            "single sample has a weight of about 1."
         )
 
 

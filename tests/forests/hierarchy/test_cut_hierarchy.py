@@ -161,7 +161,7 @@ def test_what_is_no_tree_is_refused(edges, lengths, message):
 @pytest.mark.parametrize("weights", [[1, 1, 0], [1, 1], [1, 1, -1], [1, 1, np.nan]])
 def test_weights_that_a_tree_cannot_have(weights):
     tree = minimum_spanning_tree([[0.0], [1.0], [3.0]])
-    with pytest.raises(ValueError, match="must be 3 positive numbers"):
+    with pytest.raises(ValueError, match="hierarchy must be 3 positive numbers"):
         tree.hierarchy(sample_weight=weights)
 
 
