@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from skdiffclust.forests._hierarchy._number import (
 )
 from skdiffclust.forests._hierarchy._tree_cuts import Cuts, cut, cut_beyond, mask
 from skdiffclust.forests._trees._tree import components
+
+if TYPE_CHECKING:
+    from skdiffclust.forests._hierarchy._spanning_tree import SpanningTree
 
 # Scores of cuts that every curve has.
 _N_SCORES = 60
@@ -148,7 +151,7 @@ class CutHierarchy:
     (2, array([0, 1, 1, 0, 1, 1, 0, 1, 0, 1]))
     """
 
-    tree: object
+    tree: "SpanningTree"
     linkage: np.ndarray
     sizes: np.ndarray | None
     weights: np.ndarray | None
