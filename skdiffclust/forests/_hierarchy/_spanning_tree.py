@@ -46,8 +46,10 @@ class SpanningTree:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from skdiffclust.forests import SpanningTree
-    >>> tree = SpanningTree([[2, 3], [0, 1], [1, 2]], [7.0, 2.0, 1.0])
+    >>> edges = np.array([[2, 3], [0, 1], [1, 2]])
+    >>> tree = SpanningTree(edges, np.array([7.0, 2.0, 1.0]))
     >>> tree.hierarchy().cut(2).labels
     array([0, 0, 0, 1])
     """
