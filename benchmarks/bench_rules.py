@@ -65,6 +65,7 @@ from shared import (
 from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import SpanningForestClustering
+from skdiffclust.forests import minimum_spanning_tree
 from skdiffclust.forests._hierarchy import _core_sizes, _number, _tree_cuts
 
 # Real tables, which are the same in all rules.
@@ -420,11 +421,11 @@ def null(options):
 
 def largest_sum(X):
     """Return the largest sum of evidence less costs of the cuts of samples."""
-    model = SpanningForestClustering(2).fit(X)
-    n_cuts = _number.highest_number(len(X)) - 1
-    tree, sizes = model._tree, model._sizes
-    positions, _, _ = _tree_cuts.cut(tree, n_cuts, sizes=sizes)
-    evidence, costs = _number.evidence_of_cuts(tree, positions, sizes)
+    hierarchy = minimum_spanning_tree(X).hierarchy()
+    positions, _, _ = hierarchy.first_cuts(_number.highest_number(len(X)) - 1)
+    evidence, costs = _number.evidence_of_cuts(
+        hierarchy.tree, positions, hierarchy.sizes
+    )
     return np.cumsum(evidence - costs).max()
 
 

@@ -51,6 +51,19 @@ def test_one_text_on_the_modularity():
         assert "search can choose the number" not in plain
 
 
+def test_a_forest_is_entered_in_the_middle():
+    (program,) = [
+        block
+        for block in blocks("user_guide/spanning_forest.rst", "code-block:: python")
+        if "SpanningTree(" in block
+    ]
+    names = {}
+    exec(program, names)
+    fitted = skdiffclust.SpanningForestClustering(2).fit(names["X"])
+    assert (names["cut"].labels == fitted.labels_).all()
+    assert len(names["hdbscan"]) == len(names["X"])
+
+
 def test_getting_started_prints_what_it_says(tmp_path, monkeypatch, capsys):
     code = blocks("getting_started.rst", "plot::")
     assert all(len(block.splitlines()) < 30 for block in code)

@@ -19,6 +19,8 @@ X, y = make_blobs(400, centers=4, n_features=3, random_state=0)
 RESULTS = {
     "SyntheticClusters": lambda: make_celeux_one(5, random_state=0),
     "SpanningTree": lambda: minimum_spanning_tree(X),
+    "CutHierarchy": lambda: minimum_spanning_tree(X).hierarchy(),
+    "TreeCut": lambda: minimum_spanning_tree(X).hierarchy().cut(4),
     "SpanningForest": lambda: maximum_spanning_forest(X @ X.T, 3),
     "PerturbedForestResult": lambda: perturbed_forest(X @ X.T, 3, random_state=0),
     "CondensedTree": lambda: SpanningForestClustering(4).fit(X).condensed_tree(),

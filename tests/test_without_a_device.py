@@ -14,10 +14,10 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from skdiffclust import SpanningForestEmbedding
 from skdiffclust._constraints import as_constraints
 from skdiffclust.cuts import _torch as cuts
 from skdiffclust.forests import _torch as trees
+from skdiffclust.forests._embedding._start import EmbeddingSettings
 from skdiffclust.forests._embedding._torch import ModuleTrainer
 from skdiffclust.forests._perturbed import _torch as forests
 from skdiffclust.memories import _torch as memories
@@ -218,14 +218,12 @@ def step_of_a_cut(device):
 
 def step_of_an_embedding(device):
     """Take a step of SpanningForestEmbedding."""
-    model = SpanningForestEmbedding(
-        K, n_perturbations=6, noise_scale=0.1, learning_rate=1e-3
-    )
+    settings = EmbeddingSettings("sqeuclidean", 6, 64, 0.1, 1e-3)
     rng = np.random.RandomState(0)
     network = nn.Linear(K, 2, device=device, dtype=torch.float64)
     with torch.no_grad():  # which waits there are depends on the weights
         network.weight.copy_(torch.linspace(-1, 1, 2 * K).reshape(2, K) ** 3)
-    trainer = ModuleTrainer(model, network, ROWS, K, rng, device, None)
+    trainer = ModuleTrainer(settings, network, ROWS, K, rng, device, None)
     loss = trainer.loss((np.arange(N), as_constraints(N, LABELS), K))
     loss.backward()
     trainer.optimizer.step()

@@ -35,6 +35,7 @@ from skdiffclust._validation import (
 from skdiffclust.forests._embedding._informed_batches import InformedBatches
 from skdiffclust.forests._embedding._start import (
     STEPS,
+    EmbeddingSettings,
     Rates,
     linear_encoder,
     neighbors_of,
@@ -328,7 +329,8 @@ class SpanningForestEmbedding(
         trainer = self._trainer(X, batches, rng, device, resume=self.warm_start)
         if checkpoint is not None:
             known = vars(batches.constraints)
-            checkpoint = trainer.checkpoint(checkpoint, known, resume=resume)
+            params = self.get_params(deep=False)
+            checkpoint = trainer.checkpoint(checkpoint, params, known, resume=resume)
         training = Training(
             self,
             X,
@@ -496,9 +498,16 @@ class SpanningForestEmbedding(
         """
         n_clusters = batches.n_clusters
         rates = self._kept_rates() if resume else None
+        settings = EmbeddingSettings(
+            self.similarity,
+            self.n_perturbations,
+            self.batch_size,
+            self.noise_scale,
+            self.learning_rate,
+        )
         if isinstance(self.encoder, str):
             encoder, step = self._start_encoder(X, batches, rng, resume=resume)
-            return EncoderTrainer(self, encoder, X, n_clusters, rng, rates, step)
+            return EncoderTrainer(settings, encoder, X, n_clusters, rng, rates, step)
         from skdiffclust._torch import isolated_streams
         from skdiffclust.forests._embedding._torch import ModuleTrainer
 
@@ -506,7 +515,7 @@ class SpanningForestEmbedding(
         resume = resume and hasattr(self, "encoder_")
         with isolated_streams(rng):
             module = copy.deepcopy(self.encoder_ if resume else self.encoder)
-        return ModuleTrainer(self, module, X, n_clusters, rng, device, rates)
+        return ModuleTrainer(settings, module, X, n_clusters, rng, device, rates)
 
     def _kept_rates(self):
         """Return the Rates of the last fit where they are "auto"; None without one."""

@@ -13,7 +13,7 @@ from skdiffclust._torch import (
     to_numpy,
     trained_tensor,
 )
-from skdiffclust.forests._trees._minimum_spanning_tree import tree_of
+from skdiffclust.forests._minimum_spanning_tree import tree_of
 
 
 class _Tree(torch.autograd.Function):

@@ -3,10 +3,10 @@
 import numpy as np
 from scipy.sparse import diags_array
 
+from skdiffclust.forests._blocks import minimum_spanning_tree_by_blocks
 from skdiffclust.forests._perturbed._perturbation import perturbed_forest
 from skdiffclust.forests._spanning_forest import SpanningForestClustering
 from skdiffclust.forests._trees import _compilation_threshold
-from skdiffclust.forests._trees._blocks import minimum_spanning_tree_by_blocks
 
 
 def warmup() -> None:

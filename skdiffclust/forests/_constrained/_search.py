@@ -1,10 +1,69 @@
 """Search for a heavier constrained forest."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from skdiffclust._constraints import number_by_first_row
+from skdiffclust._validation import is_small_dense
 from skdiffclust.forests._constrained._problem import ConstrainedProblem, conflicts_of
-from skdiffclust.forests._trees._tree import components
+from skdiffclust.forests._hierarchy._cut_hierarchy import labels_by_size
+from skdiffclust.forests._trees._tree import components, cut_order
+
+# Lengths computed at a time, 8 MB of them.
+_LENGTHS_AT_ONCE = 2**20
+
+
+def improve_tree_cut(cut, lengths, samples, constraints, can_move=True):
+    """Return the TreeCut that moves make of one under constraints.
+
+    Moves need a dense table of distances, O(n²) memory. Row i of the Lengths and the
+    Constraints is number ``order[i]`` of the Samples.
+    """
+    is_small = is_small_dense(lengths.n_samples) and lengths.between is not None
+    if not (can_move and is_small):
+        return replace(cut, search="greedy")
+    order = samples.order
+    weights = samples.weights
+    similarity = _similarities(lengths)
+    groups = constraints.groups
+    if similarity.max(initial=0.0) <= 0:  # otherwise zero is a length like any other
+        rows = np.argsort(order)
+        groups = join_groups(groups, rows[cut.edges[cut.lengths == 0]])
+    edges, labels = improve_cut(
+        similarity,
+        cut.labels[order],
+        groups,
+        constraints,
+        cut.min_cluster_size if cut.min_cluster_size > 1 else 0,
+        None if weights is None else weights[order],
+    )
+    values = -similarity[edges[:, 0], edges[:, 1]]
+    edges = order[edges]
+    in_order = cut_order(edges, values)
+    parts = np.empty_like(labels)
+    parts[order] = labels
+    return replace(
+        cut,
+        labels=labels_by_size(parts, weights),
+        edges=edges[in_order],
+        lengths=values[in_order],
+        search="moves",
+    )
+
+
+def _similarities(lengths):
+    """Return the negative distances (n, n), the same bits on both sides."""
+    n_samples = lengths.n_samples
+    similarity = np.empty((n_samples, n_samples))
+    everyone = np.arange(n_samples)
+    step = max(1, _LENGTHS_AT_ONCE // n_samples)
+    for start in range(0, n_samples, step):
+        rows = everyone[start : start + step]
+        block = -lengths.finish(lengths.between(rows, everyone[start:]))
+        similarity[start : start + step, start:] = block
+        similarity[start:, start : start + step] = block.T
+    return similarity
 
 
 def improve_cut(similarity, labels, groups, constraints, min_size=0, weights=None):
@@ -57,8 +116,7 @@ def improve_cut(similarity, labels, groups, constraints, min_size=0, weights=Non
 
 
 def join_groups(groups, edges):
-    """Join groups (n,) by edges (m, 2); those with an end at -1 are none."""
-    edges = edges[(edges >= 0).all(axis=1)]
+    """Join groups (n,) by edges (m, 2)."""
     return components(np.concatenate([chains(groups), edges]), len(groups))
 
 

@@ -1,5 +1,6 @@
 """Where training starts: the encoder, scales of noise and of steps."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +36,27 @@ _MODULE_LEARNING_RATE = 1e-3
 # value.
 _N_BATCHES = 8
 _LEAST_NOISE = 0.02
+
+
+@dataclass(frozen=True)
+class EmbeddingSettings:
+    """How an embedding is trained.
+
+    Attributes
+    ----------
+    similarity : {"sqeuclidean", "cosine"}
+    n_perturbations : int
+        Noisy copies of a batch.
+    batch_size : int
+    noise_scale, learning_rate : float or "auto"
+        "auto" is computed at the start, see `noise_scale_of` and `learning_rate_of`.
+    """
+
+    similarity: str
+    n_perturbations: int
+    batch_size: int
+    noise_scale: float | str
+    learning_rate: float | str
 
 
 class Rates(NamedTuple):

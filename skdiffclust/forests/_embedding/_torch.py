@@ -30,8 +30,7 @@ class ModuleTrainer:
 
     Parameters
     ----------
-    estimator : SpanningForestEmbedding
-        Read for its parameters, never written.
+    settings : EmbeddingSettings
     module : nn.Module
         Trained in place.
     X : ndarray of shape (n_samples, ...)
@@ -39,11 +38,11 @@ class ModuleTrainer:
     random_state : RandomState
     device : str
     rates : Rates or None
-        Scales to continue with. If None, they are computed from the parameters.
+        Scales to continue with. If None, they are computed from the settings.
     """
 
-    def __init__(self, estimator, module, X, n_clusters, random_state, device, rates):
-        self.settings = estimator
+    def __init__(self, settings, module, X, n_clusters, random_state, device, rates):
+        self.settings = settings
         self.module = module.to(device)
         self.X = X
         self.n_clusters = n_clusters
@@ -51,7 +50,7 @@ class ModuleTrainer:
         self.device = device
         # What a module draws is not to change what is drawn later.
         with isolated_streams(np.random.RandomState(0), device):
-            self.rates = rates or start_rates(self)
+            self.rates = rates or start_rates(settings, self.embed, X, random_state)
         self.optimizer = torch.optim.Adam(
             module.parameters(),
             lr=self.rates.learning_rate,
@@ -78,14 +77,14 @@ class ModuleTrainer:
         load_module_state(self.module, loop.best_state)
         self.module.eval()
 
-    def checkpoint(self, folder, data, *, resume):
-        """Return the LoopCheckpoint in a folder, for data that are a dict of arrays."""
+    def checkpoint(self, folder, params, data, *, resume):
+        """Return the LoopCheckpoint in a folder, of parameters and a dict of arrays."""
         # Random numbers that the module draws here must not change later ones.
         with torch.random.fork_rng(devices=[]):
             self.module.eval()
             output = self.embed(self.X[probe_rows(self.X.shape[0])])
         outputs = {"encoder": module_identity(self.module, output)}
-        return loop_checkpoint(self, folder, data, outputs, resume)
+        return loop_checkpoint(self, folder, params, data, outputs, resume)
 
     def state(self):
         """Copy the weights."""
@@ -94,7 +93,7 @@ class ModuleTrainer:
     def loss(self, batch):
         """Return the partial loss of a batch (rows, constraints, n_clusters)."""
         rows, constraints, n_clusters = batch
-        noise = noise_of_batch(self)
+        noise = noise_of_batch(self.settings, self.rates, self.rng)
         dtype = next(self.module.parameters()).dtype
         embedding = self.module(to_tensor(self.X[rows], self.device, dtype))
         similarity = standardized_similarity(embedding, self.settings.similarity)

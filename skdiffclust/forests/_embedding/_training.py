@@ -30,15 +30,14 @@ class EncoderTrainer:
 
     Parameters
     ----------
-    estimator : SpanningForestEmbedding
-        Read for its parameters, never written.
+    settings : EmbeddingSettings
     encoder : Encoder
         Trained in place.
     X : ndarray or csr_array of shape (n_samples, n_features)
     n_clusters : int
     random_state : RandomState
     rates : Rates or None
-        Scales to continue with. If None, they are computed from the parameters.
+        Scales to continue with. If None, they are computed from the settings.
     step : float
         The "auto" step size, relative to the root mean square of the first layer's
         weights.
@@ -48,7 +47,7 @@ class EncoderTrainer:
 
     def __init__(
         self,
-        estimator,
+        settings,
         encoder,
         X,
         n_clusters,
@@ -56,12 +55,14 @@ class EncoderTrainer:
         rates,
         step,
     ):
-        self.settings = estimator
+        self.settings = settings
         self.encoder = encoder
         self.X = X
         self.n_clusters = n_clusters
         self.rng = random_state
-        self.rates = rates or start_rates(self, encoder.weights[0], step)
+        self.rates = rates or start_rates(
+            settings, self.embed, X, random_state, encoder.weights[0], step
+        )
         self.optimiser = Adam(encoder.arrays, self.rates.learning_rate)
         self.trained = ArraysState(encoder.names, encoder.arrays, self.optimiser)
 
@@ -101,7 +102,7 @@ class EncoderTrainer:
         finite.
         """
         rows, constraints, n_clusters = batch
-        noise = noise_of_batch(self)
+        noise = noise_of_batch(self.settings, self.rates, self.rng)
         embedding, inputs = self.encoder.forward(
             dense_batch(self.X, rows).astype(self.encoder.dtype, copy=False)
         )
@@ -123,9 +124,9 @@ class EncoderTrainer:
             gradients[-1][:] = 0.0
         return loss, gradients
 
-    def checkpoint(self, folder, data, *, resume):
-        """Return the LoopCheckpoint in a folder, for data that are a dict of arrays."""
-        return loop_checkpoint(self, folder, data, {}, resume)
+    def checkpoint(self, folder, params, data, *, resume):
+        """Return the LoopCheckpoint in a folder, of parameters and a dict of arrays."""
+        return loop_checkpoint(self, folder, params, data, {}, resume)
 
     def state(self):
         """Copy the weights."""
@@ -158,40 +159,38 @@ def embed_by_encoder(encoder, X):
     return encoder.outputs(X)
 
 
-def noise_of_batch(trainer):
-    """Return the noise of a batch, whose seed is drawn from the trainer's stream."""
+def noise_of_batch(settings, rates, random_state):
+    """Return the noise of a batch, whose seed is drawn here."""
     return Noise(
-        trainer.rates.noise_scale,
-        int(trainer.settings.n_perturbations),
+        rates.noise_scale,
+        int(settings.n_perturbations),
         "normal",
-        draw_seed(trainer.rng),
+        draw_seed(random_state),
     )
 
 
-def start_rates(trainer, first_weights=None, step=None):
-    """Return the Rates of a trainer whose encoder is as at the start.
+def start_rates(settings, embed, X, random_state, first_weights=None, step=None):
+    """Return the Rates of EmbeddingSettings for an encoder as it is at the start.
 
-    `first_weights` (n_in, n_out) are those of the first layer, None for a module; a
-    step of Adam is `step` of them.
+    ``embed(rows)`` are its outputs for rows of X. `first_weights` (n_in, n_out) are
+    those of the first layer, None for a module; a step of Adam is `step` of them.
     """
-    settings = trainer.settings
     noise_scale = noise_scale_of(
         settings.noise_scale,
-        lambda rows: standardized_similarity(
-            trainer.embed(trainer.X[rows]), settings.similarity
-        ),
-        trainer.X.shape[0],
+        lambda rows: standardized_similarity(embed(X[rows]), settings.similarity),
+        X.shape[0],
         settings.batch_size,
-        trainer.rng,
+        random_state,
     )
     learning_rate = learning_rate_of(settings.learning_rate, first_weights, step)
     return Rates(noise_scale, learning_rate)
 
 
-def loop_checkpoint(trainer, folder, data, outputs, resume):
+def loop_checkpoint(trainer, folder, params, data, outputs, resume):
     """Return the LoopCheckpoint of a trainer in a folder.
 
-    `data` is a dict of arrays, `outputs` as for `identify`.
+    `params` are those of the estimator, `data` is a dict of arrays, `outputs` as for
+    `identify`.
     """
     start = b"".join(array.tobytes() for array in trainer.state().values())
     samples = {"X": trainer.X}
@@ -199,7 +198,6 @@ def loop_checkpoint(trainer, folder, data, outputs, resume):
         parts = ("data", "indices", "indptr")
         samples = {f"X.{part}": getattr(trainer.X, part) for part in parts}
     data = samples | data | {"first weights": np.frombuffer(start, np.uint8)}
-    params = trainer.settings.get_params(deep=False)
     return LoopCheckpoint(
         folder,
         "SpanningForestEmbedding",

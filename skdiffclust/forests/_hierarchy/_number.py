@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from skdiffclust.forests._hierarchy._core_sizes import weighted_quantile
-from skdiffclust.forests._hierarchy._linkage import linkage_matrix
 from skdiffclust.forests._hierarchy._tree_cuts import LEAST_CLUSTER
 from skdiffclust.forests._trees._compilation_threshold import compiled_above_small
 from skdiffclust.forests._trees._tree import components
@@ -48,11 +47,11 @@ def evidence_of_cuts(tree, positions, sizes):
     at which a component of single linkage has four fifths of the side. The cost is
     5 / s + 0.1, where s is the size of the smaller side: a few samples are often apart
     by chance. If s is below 5, evidence is at most 0 and the cost 0.1.
-    ``positions`` (m,) are those of the edges in the CutTree, ``sizes`` (n,) of
+    ``positions`` (m,) are those of the edges in the SpanningTree, ``sizes`` (n,) of
     `core_sizes`. In data without clusters edges are cut that lie in their middle, where
     the evidence is negative. A pass over the part for every cut.
     """
-    places, heights = _leaves(linkage_matrix(tree.edges, tree.lengths))
+    places, heights = _leaves(tree.linkage())
     in_order = np.empty(len(sizes))
     in_order[places] = sizes
     rest = np.delete(tree.edges, positions, axis=0)

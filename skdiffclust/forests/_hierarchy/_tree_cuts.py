@@ -40,12 +40,20 @@ _ROUNDING = 1e-6
 _AT_ONCE = 2**13
 
 
+class Cuts(NamedTuple):
+    """The first cuts of a tree: which edges, with what scores, at what minimum size."""
+
+    positions: np.ndarray
+    scores: np.ndarray
+    min_size: float
+
+
 def cut(tree, n_cuts, *, sizes=None, weights=None, min_size=1, smallest=1):
     """Choose edges to cut: the longest, or by their length and the sizes of the parts.
 
     Parameters
     ----------
-    tree : CutTree
+    tree : SpanningTree
         Edges of infinite length are cut first, whatever they separate.
     n_cuts : int
     sizes : ndarray of shape (n_samples,), float64, default=None
@@ -77,16 +85,14 @@ def cut(tree, n_cuts, *, sizes=None, weights=None, min_size=1, smallest=1):
     """
     if sizes is None and min_size <= 1:
         positions = np.flatnonzero(tree.may_cut)[:n_cuts]
-        return positions, tree.lengths[positions], 1
+        return Cuts(positions, tree.lengths[positions], 1)
     n_samples = len(tree.edges) + 1
     n_cuts = min(n_cuts, np.count_nonzero(tree.may_cut))
     if n_cuts < 1:
-        return np.empty(0, dtype=np.int64), np.empty(0), min_size
+        return Cuts(np.empty(0, dtype=np.int64), np.empty(0), min_size)
     preorder, counts, edges = rooted(tree.edges)
     power = 0.0 if sizes is None else SIZE_POWER
     counted = np.isfinite(tree.lengths) & (tree.lengths > 0)
-    if weights is not None:
-        counted &= (weights[tree.edges] > 0).all(axis=1)
     logs = np.log(tree.lengths, out=np.zeros(n_samples - 1), where=counted)
     sums = [
         counts * 1.0 if each is None else _sums_below(each[preorder], counts)
@@ -129,7 +135,7 @@ def cut(tree, n_cuts, *, sizes=None, weights=None, min_size=1, smallest=1):
             exhausted = []
         else:
             break
-    return np.array(positions, dtype=np.int64), np.array(scores), min_size
+    return Cuts(np.array(positions, dtype=np.int64), np.array(scores), min_size)
 
 
 class _Part(NamedTuple):
@@ -138,8 +144,8 @@ class _Part(NamedTuple):
     `edges` (m,) are those above the samples, and `lengths` (m,) their lengths, -inf
     where they may not be cut, as the one that leads out of the part. `logs` (m,) are
     the logarithms of the lengths, and `counted` (m,) says which of these count: not
-    those of zero and infinite lengths, of edges to samples without weight, and of the
-    edge that leads out of the part, which are zero. Counts, sizes and weights (m,) are
+    those of zero and infinite lengths, and of the edge that leads out of the part,
+    which are zero. Counts, sizes and weights (m,) are
     those of all samples below each, itself included. When a part is divided, its arrays
     become those of the two.
     """

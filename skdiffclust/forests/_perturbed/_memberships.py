@@ -9,14 +9,18 @@ Noise is added to the edges of the tree and those to the nearest neighbours: a l
 edge would have to become far shorter to enter the tree.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array
 
 from skdiffclust._assignments import order_by_size
+from skdiffclust._history import warn_of_convergence
 from skdiffclust._neighbors import neighbors_graph
-from skdiffclust.forests._hierarchy._tree_cuts import cut
-from skdiffclust.forests._trees._tree import CutTree, components, cut_order
+from skdiffclust.forests._hierarchy._spanning_tree import SpanningTree
+from skdiffclust.forests._hierarchy._tree_cuts import cut as cut_tree
+from skdiffclust.forests._trees._tree import components, cut_order
 
 N_NEIGHBORS = 15
 # Lengths in a block of the matrix that neighbours are found in: 8 MB.
@@ -25,12 +29,75 @@ _LENGTHS_AT_ONCE = 2**20
 _MAX_ROUNDS = 10
 
 
+@dataclass(frozen=True)
+class EdgeNoise:
+    """How trees are perturbed.
+
+    Attributes
+    ----------
+    scale : float
+        Standard deviation of the logarithms of the factors of the lengths.
+    n_draws : int
+    with_consensus : bool
+        Whether the clusters are those that most draws agree with, maybe fewer.
+    """
+
+    scale: float
+    n_draws: int
+    with_consensus: bool
+
+
+def memberships_under_noise(cut, hierarchy, graph, order, noise, random_state, task):
+    """Return memberships (n, n_clusters) in the clusters of a cut, under noise.
+
+    Parameters
+    ----------
+    cut : TreeCut
+    hierarchy : CutHierarchy
+        That of the cut.
+    graph : edges (m, 2) and lengths (m,)
+        Of `perturbed_edges`, between rows of which the i-th is sample ``order[i]``.
+    order : ndarray of shape (n_samples,), int64
+    noise : EdgeNoise
+    random_state : RandomState
+    task : FitTask
+        Its subtasks are the draws, which a callback may stop.
+    """
+    edges, lengths = graph
+    if len(lengths) and lengths.min() < 0:
+        raise ValueError(
+            "The 'n_perturbations' parameter of SpanningForestClustering must be 0 "
+            f"where distances are negative. Got a length of {lengths.min():g}, which "
+            "noise would multiply."
+        )
+    sizes = None if hierarchy.sizes is None else hierarchy.sizes[order]
+    weights = None if hierarchy.weights is None else hierarchy.weights[order]
+    rule = {"sizes": sizes, "weights": weights, "min_size": cut.min_cluster_size}
+    draws = []
+    for _ in range(noise.n_draws):
+        step = task.subtask("perturbation")
+        tree = perturbed_tree(edges, lengths, len(order), noise.scale, random_state)
+        draws.append(partition_of(tree, cut.n_clusters, **rule))
+        if step.end():
+            break
+    summary = consensus if noise.with_consensus else memberships_of
+    found = summary(draws, cut.labels[order], cut.n_clusters, weights)
+    if found.shape[1] < cut.n_clusters:
+        warn_of_convergence(
+            f"SpanningForestClustering found {found.shape[1]} clusters instead of "
+            f"{cut.n_clusters} on which its trees under noise agree. Use fewer "
+            "clusters, or lower edge_noise.",
+        )
+    memberships = np.empty_like(found)
+    memberships[order] = found
+    return memberships
+
+
 def perturbed_edges(lengths, tree):
     """Return edges (m, 2), i < j, and lengths (m,) to which noise is added.
 
-    Those of a spanning `tree` (n - 1, 2), a `CutTree`, and of the nearest neighbours of
-    each sample; all edges of a sparse graph. O(n²) time for other metrics than
-    Euclidean and cosine.
+    Those of a `SpanningTree`, and of the nearest neighbours of each sample; all edges
+    of a sparse graph. O(n²) time for other metrics than Euclidean and cosine.
     """
     n_samples = lengths.n_samples
     n_neighbors = min(N_NEIGHBORS, n_samples - 1)
@@ -74,7 +141,7 @@ def _nearest_of_all(lengths, n_neighbors):
 
 
 def perturbed_tree(edges, lengths, n_samples, edge_noise, rng):
-    """Return the minimum spanning tree under one draw of noise, a `CutTree`.
+    """Return the minimum spanning tree under one draw of noise, a `SpanningTree`.
 
     edges (m, 2) in lexicographic order and lengths (m,) are those of a connected graph;
     lengths of zero stay zero, and infinite ones infinite.
@@ -87,18 +154,16 @@ def perturbed_tree(edges, lengths, n_samples, edge_noise, rng):
     finite = np.minimum(noisy, np.finfo(np.float64).max)
     chosen = kruskal(first, second, finite, np.arange(n_samples))
     in_order = chosen[cut_order(edges[chosen], noisy[chosen])]
-    return CutTree(edges[in_order], noisy[in_order], noisy[in_order] > 0)
+    return SpanningTree(edges[in_order], noisy[in_order], noisy[in_order] > 0)
 
 
-def perturbed_labels(graph, n_clusters, edge_noise, rng, **rule):
-    """Return the clusters (n,) of one draw, from 0 to `n_clusters` - 1.
+def partition_of(tree, n_clusters, **rule):
+    """Return the clusters (n,) of a draw, from 0 to `n_clusters` - 1.
 
-    `graph` is (edges, lengths, n_samples), `rule` what `cut` takes.
+    `rule` is what `cut` takes.
     """
-    edges, lengths, n_samples = graph
-    tree = perturbed_tree(edges, lengths, n_samples, edge_noise, rng)
-    positions, *_ = cut(tree, n_clusters - 1, **rule)
-    return components(np.delete(tree.edges, positions, axis=0), n_samples)
+    positions = cut_tree(tree, n_clusters - 1, **rule).positions
+    return components(np.delete(tree.edges, positions, axis=0), len(tree.edges) + 1)
 
 
 def memberships_of(draws, labels, n_clusters, weights=None):

@@ -12,7 +12,8 @@ from skdiffclust.forests._perturbed._heaviest_forest import (
     workspace,
 )
 from skdiffclust.forests._perturbed._noise import draw_sample, noise_workspace
-from skdiffclust.forests._trees._union_find import find, number_components
+from skdiffclust.forests._trees._components import number_components
+from skdiffclust.forests._trees._union_find import find
 
 # Where n is a power of 2, the rows of a column would share one line of the cache.
 _PADDING = 8

@@ -19,6 +19,7 @@ import numpy as np
 from skdiffclust._compiled import compiled
 from skdiffclust._duplicates import first_equal
 from skdiffclust._threads import run_chunks
+from skdiffclust.forests._trees._components import number_components
 from skdiffclust.forests._trees._kd_tree import (
     box_gap,
     build_tree,
@@ -32,12 +33,7 @@ from skdiffclust.forests._trees._neighbors import (
     sort_neighbors,
 )
 from skdiffclust.forests._trees._tree import TIE
-from skdiffclust.forests._trees._union_find import (
-    find,
-    number_components,
-    precedes,
-    union,
-)
+from skdiffclust.forests._trees._union_find import find, precedes, union
 
 _MIXED = -1
 # Least number of nearest rows that are found first.

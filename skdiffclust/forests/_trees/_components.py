@@ -3,7 +3,7 @@
 import numpy as np
 
 from skdiffclust._compiled import compiled
-from skdiffclust.forests._trees._union_find import find, number_components, union
+from skdiffclust.forests._trees._union_find import find, union
 
 # Edges processed between two checks for an interruption: 0.1 to 0.2 s.
 _EDGES_PER_CHUNK = 2**20
@@ -48,3 +48,18 @@ def write_merges(edges, parents, sizes, linkage):
         root = union(parents, sizes, one, other)
         nodes[root] = len(parents) + t
         linkage[t, 3] = sizes[root]
+
+
+@compiled(nogil=True)
+def number_components(parents):
+    """Components (n,) int64 from 0 in the order of their first rows, and how many."""
+    numbers = np.full(len(parents), -1)
+    labels = np.empty(len(parents), dtype=np.int64)
+    n_components = 0
+    for i in range(len(parents)):
+        root = find(parents, i)
+        if numbers[root] < 0:
+            numbers[root] = n_components
+            n_components += 1
+        labels[i] = numbers[root]
+    return labels, n_components

@@ -92,15 +92,16 @@ class Lengths:
         )
 
 
-def lengths_of(X, metric, firsts=None):
+def lengths_of(X, metric, firsts=None, *, is_clean=False):
     """Lengths between rows of X, or between rows whose distances X gives.
 
     X is finite: points, sparse ones by `SPARSE_METRICS`, or, with
-    metric="precomputed", a dense or sparse matrix that is checked here. `firsts` (n,)
-    are the first rows of X that are equal to each, if they are known.
+    metric="precomputed", a dense or sparse matrix that is checked here, unless it
+    `is_clean`. `firsts` (n,) are the first rows of X that are equal to each, if they
+    are known.
     """
     if metric == "precomputed":
-        distances = check_precomputed(X)
+        distances = X if is_clean else check_precomputed(X)
         return (lengths_of_graph if issparse(X) else lengths_of_matrix)(distances)
     form = EUCLIDEAN_FORMS.get(metric) if isinstance(metric, str) else None
     if form is not None and form.prepare is np.asarray:
@@ -195,8 +196,16 @@ def mutual_reachability(lengths, min_samples, n_jobs=None):
     """Raise each length to the larger core distance of its two ends.
 
     The core distance of a row is the distance to its `min_samples`-th nearest row,
-    itself counted. Rows at distance zero stay at distance zero.
+    itself counted; None raises nothing. Rows at distance zero stay at distance zero.
     """
+    if min_samples is None:
+        return lengths
+    if lengths.graph is not None or min_samples > lengths.n_samples:
+        raise ValueError(
+            "The 'min_samples' parameter of SpanningForestClustering must be None for "
+            "a sparse graph, and at most the number of samples. Got "
+            f"{min_samples} instead, with {lengths.n_samples} samples."
+        )
     core, grow = _core_lengths(lengths, min_samples, n_jobs)
     if not core.any():
         return lengths

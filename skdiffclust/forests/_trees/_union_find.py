@@ -1,7 +1,5 @@
 """Union-find and the total order of edges, each the only one of the package."""
 
-import numpy as np
-
 from skdiffclust._compiled import compiled, inner
 
 
@@ -36,18 +34,3 @@ def union(parents, sizes, root, other):
     parents[other] = root
     sizes[root] += sizes[other]
     return root
-
-
-@compiled(nogil=True)
-def number_components(parents):
-    """Components (n,) int64 from 0 in the order of their first rows, and how many."""
-    numbers = np.full(len(parents), -1)
-    labels = np.empty(len(parents), dtype=np.int64)
-    n_components = 0
-    for i in range(len(parents)):
-        root = find(parents, i)
-        if numbers[root] < 0:
-            numbers[root] = n_components
-            n_components += 1
-        labels[i] = numbers[root]
-    return labels, n_components

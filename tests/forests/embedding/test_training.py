@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skdiffclust import SpanningForestEmbedding
 from skdiffclust._constraints import as_constraints
 from skdiffclust._encoder import Encoder
 from skdiffclust.forests._embedding._informed_batches import InformedBatches
+from skdiffclust.forests._embedding._start import EmbeddingSettings
 from skdiffclust.forests._embedding._training import EncoderTrainer
 from skdiffclust.forests._perturbed._similarity import (
     standardized_similarity,
@@ -79,11 +79,11 @@ def problem(sizes, similarity, seed, dtype=np.float64):
     X = rng.normal(size=(24, 4)).astype(dtype)
     labels = np.where(np.arange(24) % 2, np.arange(24) % 3, -1)
     constraints = as_constraints(24, partial_labels=labels)
-    settings = SpanningForestEmbedding(
-        3,
-        similarity=similarity,
-        noise_scale=0.3,
+    settings = EmbeddingSettings(
+        similarity,
+        n_perturbations=20,
         batch_size=12,
+        noise_scale=0.3,
         learning_rate=1e-3,
     )
     encoder = Encoder.with_random_weights(sizes, rng, dtype)

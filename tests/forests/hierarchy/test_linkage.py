@@ -6,13 +6,14 @@ from scipy.cluster.hierarchy import is_valid_linkage, linkage
 from scipy.spatial.distance import squareform
 
 from skdiffclust import SpanningForestClustering
+from skdiffclust.forests import SpanningTree
 from skdiffclust.forests._hierarchy._tree_cuts import cut
 from skdiffclust.forests._trees import _compilation_threshold, _components
-from skdiffclust.forests._trees._tree import CutTree, components
+from skdiffclust.forests._trees._tree import components
 
 
 def tree_of(edges, lengths):
-    return CutTree(edges, lengths, np.ones(len(edges), dtype=bool))
+    return SpanningTree(edges, lengths, np.ones(len(edges), dtype=bool))
 
 
 def random_tree(rng, n):

@@ -9,10 +9,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import SpanningForestClustering
-from skdiffclust.forests import minimum_spanning_tree
+from skdiffclust.forests import SpanningTree, minimum_spanning_tree
 from skdiffclust.forests._hierarchy import _tree_cuts
 from skdiffclust.forests._hierarchy._core_sizes import core_radii, core_sizes
-from skdiffclust.forests._hierarchy._linkage import linkage_matrix
 from skdiffclust.forests._hierarchy._number import (
     choose_number,
     evidence_of_cuts,
@@ -22,7 +21,7 @@ from skdiffclust.forests._hierarchy._number import (
 from skdiffclust.forests._hierarchy._outliers import outlier_scores
 from skdiffclust.forests._hierarchy._tree_cuts import SIZE_POWER, cut, mask
 from skdiffclust.forests._trees import _compilation_threshold
-from skdiffclust.forests._trees._tree import CutTree, components, cut_order
+from skdiffclust.forests._trees._tree import components, cut_order
 
 
 def random_tree(rng, n, *, ties=False):
@@ -33,12 +32,12 @@ def random_tree(rng, n, *, ties=False):
     lengths = rng.integers(1, 4, n - 1) * 1.0 if ties else rng.exponential(size=n - 1)
     by_length = cut_order(edges, lengths)
     edges, lengths = edges[by_length], lengths[by_length]
-    return CutTree(edges, lengths, np.ones(n - 1, dtype=bool))
+    return SpanningTree(edges, lengths, np.ones(n - 1, dtype=bool))
 
 
 def sizes_of(tree, weights=None):
     """Return the core sizes of a tree in cut order."""
-    linkage = linkage_matrix(tree.edges, tree.lengths)
+    linkage = tree.linkage()
     return core_sizes(core_radii(linkage, weights), linkage, weights)
 
 
@@ -101,7 +100,7 @@ def gaps(rng, n):
     lengths *= scale[tree.edges].min(axis=1)
     lengths[order] *= np.exp(rng.uniform(1, 8, len(order)))
     by_length = cut_order(tree.edges, lengths)
-    return CutTree(tree.edges[by_length], lengths[by_length], tree.may_cut)
+    return SpanningTree(tree.edges[by_length], lengths[by_length], tree.may_cut)
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -137,7 +136,7 @@ def doubtful_gap(rng):
         start += count
     edges, lengths = np.array(edges), np.exp(logs)
     order = cut_order(edges, lengths)
-    return CutTree(edges[order], lengths[order], np.ones(start - 1, dtype=bool))
+    return SpanningTree(edges[order], lengths[order], np.ones(start - 1, dtype=bool))
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -158,7 +157,7 @@ def test_clear_gaps_are_cut_sooner_and_change_no_largest_score(monkeypatch):
         assert (np.diff(scores) <= 0).all()
         for n_cuts in (1, 7, 31):
             assert np.array_equal(cut(tree, n_cuts, sizes=sizes)[0], positions[:n_cuts])
-        scaled = CutTree(tree.edges, tree.lengths * 2.0**30, tree.may_cut)
+        scaled = SpanningTree(tree.edges, tree.lengths * 2.0**30, tree.may_cut)
         assert np.array_equal(cut(scaled, 60, sizes=sizes)[0], positions)
         with monkeypatch.context() as without:
             without.setattr(_tree_cuts, "LEAST_CLUSTER", np.inf)
@@ -175,7 +174,7 @@ def test_lengths_that_differ_by_rounding_are_no_gaps():
     lengths = np.ones(63)
     lengths[50] += 2e-15
     order = cut_order(edges, lengths)
-    tree = CutTree(edges[order], lengths[order], np.ones(63, dtype=bool))
+    tree = SpanningTree(edges[order], lengths[order], np.ones(63, dtype=bool))
     positions, _, _ = cut(tree, 1, sizes=np.ones(64))
     assert tree.edges[positions[0]].tolist() == [31, 32]
 
@@ -286,7 +285,7 @@ def test_nested_non_increasing_and_without_a_scale(seed, global_random_seed):
     for n_cuts in range(0, 59, 7):
         fewer, _, _ = cut(tree, n_cuts, sizes=sizes)
         assert np.array_equal(fewer, positions[:n_cuts])
-    scaled = CutTree(tree.edges, tree.lengths * 2.0**30, tree.may_cut)
+    scaled = SpanningTree(tree.edges, tree.lengths * 2.0**30, tree.may_cut)
     assert np.array_equal(cut(scaled, 59, sizes=sizes)[0], positions)
     assert np.array_equal(sizes_of(scaled), sizes_of(tree))
 
@@ -294,7 +293,7 @@ def test_nested_non_increasing_and_without_a_scale(seed, global_random_seed):
 def test_forced_edges_come_first_and_lengths_of_zero_last():
     edges = np.array([[3, 4], [0, 1], [1, 2], [2, 3]])
     lengths = np.array([np.inf, 3.0, 2.0, 0.0])
-    tree = CutTree(edges, lengths, lengths > 0)
+    tree = SpanningTree(edges, lengths, lengths > 0)
     positions, scores, _ = cut(tree, 4, sizes=np.ones(5))
     assert positions.tolist() == [0, 1, 2]
     assert np.isinf(scores[0])
@@ -304,7 +303,7 @@ def test_forced_edges_come_first_and_lengths_of_zero_last():
 def points_and_tree(X):
     tree = minimum_spanning_tree(X)
     may_cut = tree.lengths > 0
-    return CutTree(tree.edges, tree.lengths, may_cut)
+    return SpanningTree(tree.edges, tree.lengths, may_cut)
 
 
 def test_a_weight_is_so_many_equal_samples(global_random_seed):

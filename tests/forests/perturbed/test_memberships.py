@@ -14,10 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skdiffclust import SpanningForestClustering
 from skdiffclust._neighbors import neighbors_graph
-from skdiffclust.forests import _spanning_forest
+from skdiffclust.forests import SpanningTree
 from skdiffclust.forests._perturbed import _memberships
 from skdiffclust.forests._trees._distances import lengths_of
-from skdiffclust.forests._trees._tree import CutTree
 
 
 def touching(seed=0, n_samples=120):
@@ -34,8 +33,7 @@ def fitted(X, n_clusters=3, n_perturbations=30, **params):
 
 def tree_of(X, **params):
     forest = SpanningForestClustering(2, **params).fit(X)
-    n_edges = len(forest.edges_)
-    return CutTree(forest.edges_, forest.edge_lengths_, np.ones(n_edges, dtype=bool))
+    return SpanningTree(forest.edges_, forest.edge_lengths_)
 
 
 # ------------------------------------------------------------------ draws
@@ -202,7 +200,7 @@ def test_clusters_that_no_draw_agrees_on(monkeypatch):
         draw[next(turn)] = 2
         return draw
 
-    monkeypatch.setattr(_spanning_forest, "perturbed_labels", one_alone)
+    monkeypatch.setattr(_memberships, "partition_of", one_alone)
     with pytest.warns(ConvergenceWarning, match="found 2 clusters instead of 3"):
         forest = fitted(X, consensus=True)
     assert forest.n_clusters_ == 2

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from skdiffclust.forests import minimum_spanning_tree, minimum_spanning_tree_by_blocks
-from skdiffclust.forests._trees._blocks import (
+from skdiffclust.forests._blocks import (
     _block,
     _readable,
 )

@@ -9,9 +9,10 @@ from sklearn.utils import check_array
 from skdiffclust._affinity import METRICS
 from skdiffclust._compat import StrOptions, validate_params
 from skdiffclust._validation import refuse_silent_conversion
+from skdiffclust.forests._constrained._grow_tree import grow_tree
+from skdiffclust.forests._hierarchy._spanning_tree import SpanningTree, check_spans
 from skdiffclust.forests._trees._distances import lengths_of
-from skdiffclust.forests._trees._solve import spanning_edges
-from skdiffclust.forests._trees._tree import SpanningTree, join_parts
+from skdiffclust.forests._trees._tree import cut_order
 
 
 @validate_params(
@@ -70,6 +71,44 @@ def minimum_spanning_tree(
 
 def tree_of(X, metric):
     """Return the SpanningTree of checked samples, or of a relation between them."""
-    lengths = lengths_of(X, metric)
-    tree = join_parts([spanning_edges(lengths)], [True], lengths)
-    return SpanningTree(tree.edges, tree.lengths)
+    return grow_tree(lengths_of(X, metric))
+
+
+def given_tree(tree, lengths, is_euclidean):
+    """Return a tree that the user gives, checked and in cut order.
+
+    Of points of the Lengths, with Euclidean distances, that are not raised or
+    constrained. That no other tree is shorter is not checked. O(n d).
+    """
+    is_tree = hasattr(tree, "edges") and hasattr(tree, "lengths")
+    points = lengths.points
+    if not (is_euclidean and is_tree and points is not None and lengths.core is None):
+        raise ValueError(
+            "The 'tree' parameter of SpanningForestClustering.fit must be None, "
+            "unless X is dense, metric='euclidean', min_samples=None, no sample "
+            "has weight zero and there are no constraints; it is a SpanningTree "
+            f"then. Got a {type(tree).__name__} instead. Leave it out; the tree is "
+            "then computed."
+        )
+    n_samples = len(points)
+    edges = np.sort(tree.edges, axis=1).astype(np.int64, copy=False)
+    lengths = np.asarray(tree.lengths, dtype=np.float64)
+    title = "The 'tree' parameter of SpanningForestClustering.fit"
+    if edges.shape != (n_samples - 1, 2) or lengths.shape != (n_samples - 1,):
+        raise ValueError(
+            f"{title} must have {n_samples - 1} edges for {n_samples} samples. Got "
+            f"edges of shape {edges.shape} and lengths of shape {lengths.shape} "
+            "instead."
+        )
+    check_spans(edges, n_samples, title)
+    squares = np.zeros(n_samples - 1)
+    for feature in points.T:
+        squares += np.square(feature[edges[:, 0]] - feature[edges[:, 1]])
+    if not np.allclose(np.sqrt(squares), lengths, rtol=1e-6, atol=0.0):
+        raise ValueError(
+            f"{title} must have the Euclidean distances between samples of X as its "
+            "lengths. Got different lengths instead. Check that it was computed from "
+            "the same samples, in the same order and units."
+        )
+    order = cut_order(edges, lengths)
+    return SpanningTree(edges[order], lengths[order])

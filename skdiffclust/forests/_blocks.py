@@ -11,9 +11,10 @@ from sklearn.utils import check_array
 from skdiffclust._affinity import refuse_overflow, refuse_underflow
 from skdiffclust._compat import Interval, validate_params
 from skdiffclust._validation import refuse_silent_conversion
+from skdiffclust.forests._hierarchy._spanning_tree import SpanningTree
 from skdiffclust.forests._trees._distances import lengths_of_points
 from skdiffclust.forests._trees._solve import spanning_edges
-from skdiffclust.forests._trees._tree import SpanningTree, cut_order
+from skdiffclust.forests._trees._tree import cut_order
 
 # By default, the samples of two blocks fit in this many bytes.
 _BYTES = 2**27

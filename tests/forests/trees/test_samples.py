@@ -7,7 +7,7 @@ from sklearn.metrics import adjusted_rand_score
 from skdiffclust import SpanningForestClustering
 from skdiffclust._duplicates import first_equal
 from skdiffclust.forests._trees import _boruvka, _duplicates
-from skdiffclust.forests._trees._ties import order_of_ties
+from skdiffclust.forests._trees._samples import order_of_ties
 
 
 @pytest.mark.parametrize("n_values", [3, 40])
