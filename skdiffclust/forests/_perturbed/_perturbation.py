@@ -130,10 +130,10 @@ def perturbed_forest(
 
     Unlike in the code published with the paper, the noise is symmetric. With n × n
     noise of which only one triangle is used, the value would not be F_ε. Constrained
-    forests are heavier than the greedy forests of the paper: a partition is found by
-    contraction or greedy merging, a maximum spanning tree is computed for each of its
-    components, and groups are moved as long as the weight increases. Finding the
-    heaviest constrained forest is NP-hard.
+    forests are heavier than the greedy forests of the paper: after greedy merging, a
+    maximum spanning tree is computed for each component of the partition. Finding the
+    heaviest constrained forest is NP-hard, and :func:`maximum_spanning_forest` searches
+    further than this mean.
 
     References
     ----------

@@ -14,11 +14,10 @@ from skdiffclust.forests._constrained._problem import constrained_problem
 # interruption.
 _PARALLEL_SECONDS = 0.02
 _CHUNK_SECONDS = 0.2
-# Rough cost of one sample, per edge: free; per pair, under labels and under
-# cannot-links; and of weighing an edge.
+# Rough cost of one sample, per edge where it is free, per pair under constraints; and
+# of weighing an edge.
 _SECONDS_FREE = 5e-9
-_SECONDS_LABELLED = 1e-8
-_SECONDS_LINKED = 5e-7
+_SECONDS_CONSTRAINED = 4e-9
 SECONDS_DRAW = 3e-9
 _FIXED_PARTS = 8
 # Noise that is summed at a time: 4 MB.
@@ -161,9 +160,10 @@ def _lowest_accepted(relation, n_clusters):
 class ConstrainedSampler:
     """Constrained k-forests of noisy copies of a dense similarity.
 
-    Each sample starts from the partition of Kruskal's algorithm that skips the edges
-    which the constraints forbid, and is improved by moves. Where cannot-links leave the
-    algorithm with more than k components, it starts again under a colouring of them.
+    Each sample has the partition of Kruskal's algorithm that skips the edges which the
+    constraints forbid, and a maximum spanning tree in each part. Where cannot-links
+    leave the algorithm with more than k parts, it starts again under a colouring of
+    them.
 
     Parameters
     ----------
@@ -203,12 +203,10 @@ class ConstrainedSampler:
         self.kept = kept, tuple(problem.groups[end[kept]] for end in relation.ends)
         # After a short first chunk, most of the other edges join trees with classes.
         self.cuts = cuts_of(relation.weights[kept], 2.0 * n)
-        per_pair = _SECONDS_LINKED if len(constraints.cannot) else _SECONDS_LABELLED
-        self.seconds = per_pair * n * (n + 60)
+        self.seconds = _SECONDS_CONSTRAINED * n * (n + 60)
 
     def sample(self, first, last):
         """Return forests, components and weights of some samples."""
-        from skdiffclust.forests._constrained._compiled_tree import new_search
         from skdiffclust.forests._perturbed._sampling import constrained_forests
 
         return Samples(
@@ -218,8 +216,8 @@ class ConstrainedSampler:
                 last - first,
                 self.kept,
                 self.rules,
-                self.problem,
-                new_search(self.problem),
+                self.problem.groups,
+                self.problem.n_clusters,
                 self.cuts,
             )
         )

@@ -4,7 +4,7 @@ import numpy as np
 
 from skdiffclust._compiled import compiled, inner
 from skdiffclust.forests._constrained._checked import take
-from skdiffclust.forests._constrained._compiled_tree import improve
+from skdiffclust.forests._constrained._dense_trees import tree_of_rows
 from skdiffclust.forests._perturbed._heaviest_forest import (
     edges_between,
     heaviest_forest,
@@ -52,26 +52,28 @@ def heaviest_forests(weights, draws, n_samples, ends, n_edges, cuts):
 
 
 @compiled(nogil=True)
-def constrained_forests(weights, draws, n_samples, kept, rules, problem, search, cuts):
+def constrained_forests(
+    weights, draws, n_samples, kept, rules, groups, n_clusters, cuts
+):
     """Find constrained forests of noisy copies of the weights (m,) of all pairs.
 
     By Kruskal's algorithm without the edges that would join two classes or the sides of
-    a conflict, then by moves. draws are those of `draw_sample`, kept the positions of
-    the edges that may be needed, and the groups that they join. rules are classes
-    (n_groups,), whether each is a single group, and conflicts, as of `linked_lists`;
-    the second ones are for samples in which the algorithm ends with too many components
-    under the first. problem is a ConstrainedProblem, search a Search for it. Returns
-    what `heaviest_forests` does.
+    a conflict, and a maximum spanning tree in each of its components. draws are those
+    of `draw_sample`, kept the positions of the edges that may be needed, and the groups
+    that they join. rules are classes (n_groups,), whether each is a single group, and
+    conflicts, as of `linked_lists`; the second ones are for samples in which the
+    algorithm ends with more than `n_clusters` components under the first. groups (n,)
+    are samples that must share a component. Returns what `heaviest_forests` does.
     """
-    groups = problem.groups
     n = len(groups)
-    n_edges = n - problem.n_clusters
+    n_edges = n - n_clusters
     places, ends = kept
     noisy = np.empty((n, n + _PADDING))
     values = np.empty(len(places))
     noise_work = noise_workspace(n, len(weights))
     work = workspace(len(places), n)
-    component = np.empty(n, dtype=np.int64)
+    rows = np.empty(n, dtype=np.int64)
+    up = np.empty(n, dtype=np.int64)
     forests = np.empty((n_samples, n_edges), dtype=np.int32)
     labels = np.empty((n_samples, n), dtype=np.int64)
     totals = np.zeros(n_samples)
@@ -85,18 +87,25 @@ def constrained_forests(weights, draws, n_samples, kept, rules, problem, search,
                 e += 1
         for c in range(len(places)):
             values[c] = weights[places[c]] + scale * noise_work[-1][places[c]]
-        numbers, n_found = join(values, ends, rules[0], problem.n_clusters, cuts, work)
-        if n_found > problem.n_clusters:
-            numbers, _ = join(values, ends, rules[1], problem.n_clusters, cuts, work)
-        for i in range(n):
-            component[i] = numbers[groups[i]]
-        improve(noisy, component, problem, search)
+        numbers, n_found = join(values, ends, rules[0], n_clusters, cuts, work)
+        if n_found > n_clusters:
+            numbers, _ = join(values, ends, rules[1], n_clusters, cuts, work)
+        starts = np.zeros(n_clusters + 1, dtype=np.int64)
+        for v in range(n):
+            labels[s, v] = numbers[groups[v]]
+            starts[labels[s, v] + 1] += 1
+        starts = np.cumsum(starts)
+        filled = starts.copy()
+        for v in range(n):
+            rows[filled[labels[s, v]]] = v
+            filled[labels[s, v]] += 1
+        for c in range(n_clusters):
+            tree_of_rows(noisy, rows[starts[c] : starts[c + 1]], up)
         a = 0
         for v in range(n):
-            labels[s, v] = component[v]
-            if search.up[v] >= 0:
-                i = min(v, search.up[v])
-                j = max(v, search.up[v])
+            if up[v] >= 0:
+                i = min(v, up[v])
+                j = max(v, up[v])
                 forests[s, a] = i * (2 * n - i - 1) // 2 + j - i - 1
                 totals[s] += noisy[i, j]
                 a += 1

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.util import find_spec
 from inspect import signature
 from math import prod
 from numbers import Integral, Real
@@ -13,7 +15,7 @@ from scipy.sparse import issparse
 from torch import nn
 
 from skdiffclust._compat import Interval, StrOptions, validate_params
-from skdiffclust._constraints import constraints_from_matrix
+from skdiffclust._constraints import check_feasible, constraints_from_matrix
 from skdiffclust._torch import (
     differentiated_once,
     in_full_precision,
@@ -34,8 +36,9 @@ from skdiffclust.forests._perturbed._perturbation import (
 )
 from skdiffclust.forests._perturbed._relation import relation_of
 from skdiffclust.forests._perturbed._samplers import MOST, Noise, make_sampler
-from skdiffclust.forests._perturbed._sampling_torch import BatchSampler
 
+# 12 bits of a key for each end of an edge.
+MOST_FUSED = 4096
 _POSITIVE = Interval(Integral, 1, None, closed="left")
 _RULES = {
     "n_clusters": [_POSITIVE, None],
@@ -55,12 +58,12 @@ class _Request:
     constraints: object
 
 
-def _as_float64(tensor):
-    """Return a detached, symmetrised float64 copy (..., n, n) of a tensor.
+def _symmetrized(tensor, dtype):
+    """Return a detached, symmetrised copy (..., n, n) of a tensor.
 
     Its diagonal, which is ignored, is zero.
     """
-    matrix = tensor.detach().to(torch.float64)
+    matrix = tensor.detach().to(dtype)
     matrix = 0.5 * (matrix + matrix.mT)
     matrix.diagonal(dim1=-2, dim2=-1).zero_()
     return matrix
@@ -80,40 +83,36 @@ def _is_usable(matrix):
     return False
 
 
-def _runs_in_torch(matrix):
-    """Whether free forests are found by Borůvka's algorithm in torch: off the CPU."""
-    return matrix.device.type != "cpu"
+class _OnCpu:
+    """Forests of a batch of similarities, one after another by the compiled kernels.
 
+    From a copy on the CPU, whatever their device; NaN for what is not finite.
 
-class _Kernels:
-    """Means of a batch of similarities, one after another by the compiled kernels.
-
-    From a copy on the CPU, whatever their device.
+    Parameters
+    ----------
+    similarity : tensor of shape (b, n, n)
+    requests : list of b _Request
     """
 
-    def __init__(self, matrices, requests):
-        self.device = matrices.device
-        self.matrices = to_numpy(matrices)
+    def __init__(self, similarity, requests):
+        self.device = similarity.device
+        self.matrices = to_numpy(_symmetrized(similarity, torch.float64))
         self.requests = requests
 
-    def items(self):
-        """Yield the number, Relation, sampler and Noise of each item that is finite."""
-        items = zip(self.matrices, self.requests, strict=True)
-        for item, (matrix, request) in enumerate(items):
-            if not _is_usable(matrix):
-                continue
-            relation = relation_of(matrix)
-            sampler = make_sampler(
-                relation, request.constraints, request.n_clusters, request.noise
-            )
-            yield item, relation, sampler, request.noise
+    def relations(self):
+        """Yield the number, Relation and _Request of each item that is finite."""
+        for item, request in enumerate(self.requests):
+            if _is_usable(self.matrices[item]):
+                yield item, relation_of(self.matrices[item]), request
 
-    def means(self, *, connectivity):
+    def means(self, connectivity):
         """Return A_ε (b, n, n), F_ε (b,) and M_ε (b, n, n), or None."""
         forests = np.full_like(self.matrices, np.nan)
         weights = np.full(len(self.matrices), np.nan)
         linked = np.full_like(self.matrices, np.nan) if connectivity else None
-        for item, relation, sampler, noise in self.items():
+        for item, relation, request in self.relations():
+            noise = request.noise
+            sampler = _sampler(relation, request)
             sums = sum_samples(sampler, relation, noise, connectivity=connectivity)
             forests[item] = relation.spread(sums.edges / noise.n_samples)
             weights[item] = 2.0 * float(sums.totals.mean())
@@ -127,61 +126,160 @@ class _Kernels:
     def vjp(self, cotangents):
         """Return the gradients (b, n, n) of a dict of cotangents (b, n, n)."""
         gradients = np.full_like(self.matrices, np.nan)
-        cotangents = {name: to_numpy(part) for name, part in cotangents.items()}
-        for item, relation, sampler, noise in self.items():
+        cotangents = {
+            name: to_numpy(_symmetrized(part, torch.float64))
+            for name, part in cotangents.items()
+        }
+        for item, relation, request in self.relations():
+            sampler = _sampler(relation, request)
             gradients[item] = 0.0
             for name, cotangent in cotangents.items():
-                gradient = vjp(relation, sampler, noise, **{name: cotangent[item]})
+                gradient = vjp(
+                    relation, sampler, request.noise, **{name: cotangent[item]}
+                )
                 gradients[item] += relation.spread(gradient)
         return to_tensor(gradients, self.device)
 
+    def partial_losses(self):
+        """Return the partial losses (b,), and their gradients (b, n, n)."""
+        losses = np.full(len(self.matrices), np.nan)
+        gradients = np.full_like(self.matrices, np.nan)
+        for item, relation, request in self.relations():
+            losses[item], gradient = _fenchel_young.partial_loss_with_gradient(
+                relation, request.constraints, request.n_clusters, request.noise
+            )
+            gradients[item] = relation.spread(gradient)
+        return to_tensor(losses, self.device), to_tensor(gradients, self.device)
 
-class _Boruvka:
-    """Means of a batch of free forests of as many trees, which are solved together."""
 
-    def __init__(self, matrices, requests):
-        usable = (matrices.abs() <= MOST).flatten(1).all(dim=1)
-        # NaN where noisy copies are not finite.
-        self.mark = torch.where(usable, 0.0, torch.nan)
-        seeds = [request.noise.seed for request in requests]
-        self.sampler = BatchSampler(
-            matrices.masked_fill(~usable[:, None, None], 0.0),
-            requests[0].n_clusters,
-            requests[0].noise,
-            seeds,
+def _sampler(relation, request):
+    """Return the sampler of a relation for a _Request."""
+    return make_sampler(
+        relation, request.constraints, request.n_clusters, request.noise
+    )
+
+
+class _Fused:
+    """Forests of a batch of similarities on a device, found together.
+
+    Nothing is read by the host. NaN where a similarity is not finite, or a number of
+    clusters is less than that of classes.
+
+    Parameters
+    ----------
+    similarity : tensor of shape (b, n, n)
+    sizes : tensor of shape (b,), int32
+        Numbers of clusters.
+    labels : tensor of shape (b, n), int64, or None
+        Negative without a label.
+    seeds : tensor of shape (b,), int64
+    noise : Noise
+    """
+
+    def __init__(self, similarity, sizes, labels, seeds, noise):
+        self.matrices = _symmetrized(similarity, torch.float32).contiguous()
+        self.noise = noise
+        self.seeds = seeds
+        n = similarity.shape[-1]
+        least = torch.ones_like(sizes)
+        n_groups = torch.full_like(sizes, n)
+        self.classes = None
+        if labels is not None:
+            self.classes = _classes_of(labels)
+            n_classes = self.classes[1]
+            least = n_classes.clamp(min=1)
+            n_groups = n_classes + (labels < 0).sum(dim=1, dtype=torch.int32)
+        # Noisy copies are finite in float32; no noise exceeds 23 times its scale.
+        most = torch.finfo(torch.float32).max / 2 - 23.0 * noise.scale
+        is_usable = (self.matrices.abs() <= most).flatten(1).all(dim=1)
+        is_usable &= sizes >= least
+        self.mark = torch.where(is_usable, 0.0, torch.nan)
+        self.sizes = torch.minimum(torch.maximum(sizes, least), n_groups)
+
+    def find(self, *, free):
+        """Return what `find_forests` does, of the whole batch."""
+        from skdiffclust.forests._perturbed._triton import find_forests
+
+        return find_forests(
+            self.matrices, self.sizes, self.seeds, self.noise, self.classes, free=free
         )
 
-    def means(self, *, connectivity):
+    def spread(self, counts):
+        """Return the symmetric means (b, n, n) of counts (b, n, n) of pairs i < j."""
+        upper = counts / self.noise.n_samples
+        return upper + upper.mT + self.mark[:, None, None]
+
+    def means(self, connectivity):
         """Return A_ε (b, n, n), F_ε (b,) and None."""
-        forests = self.sampler.forest() + self.mark[:, None, None]
-        return forests, 2.0 * self.sampler.totals.mean(dim=1) + self.mark, None
+        counts, totals, self.edges = self.find(free=self.classes is None)
+        return self.spread(counts), 2.0 * totals.mean(dim=1) + self.mark, None
 
     def vjp(self, cotangents):
-        """Return the gradients (b, n, n) of cotangents (b, n, n) of A_ε."""
-        # That of the same forests.
-        return self.sampler.vjp(cotangents["forest"]) + self.mark[:, None, None]
+        """Return the gradients (b, n, n) of cotangents (b, n, n) of A_ε.
+
+        By the edges of `means`, and the score function as `_perturbation.vjp` has it.
+        """
+        from skdiffclust.forests._perturbed._triton import sum_of_scores
+
+        (b, n) = self.matrices.shape[:2]
+        cotangent = _symmetrized(cotangents["forest"], torch.float64)
+        is_edge = self.edges >= 0
+        places = torch.where(is_edge, (self.edges >> 12) * n + (self.edges & 4095), 0)
+        along = cotangent.view(b, -1).gather(1, places.view(b, -1).long())
+        products = 2.0 * (along.view(places.shape) * is_edge).sum(dim=2)
+        coefficients = _score_coefficients(products, self.noise)
+        gradient = sum_of_scores(coefficients, self.seeds, self.noise, n)
+        return 0.5 * gradient + self.mark[:, None, None]
+
+    def partial_losses(self):
+        """Return the partial losses (b,), and their gradients (b, n, n)."""
+        if self.classes is None:
+            return self.mark, self.spread(torch.zeros_like(self.matrices))
+        counts, totals, _ = self.find(free=True)
+        # Two sums of the same edges may differ by rounding.
+        losses = 2.0 * totals.clamp(min=0).mean(dim=1)
+        return losses + self.mark, self.spread(counts)
+
+
+def _classes_of(labels):
+    """Return the first sample of the class of each, and the number of classes.
+
+    labels (b, n), negative without a label; (b, n), -1 without one, and (b,), int32.
+    """
+    ordered, order = labels.sort(dim=1, stable=True)
+    first = order.gather(1, torch.searchsorted(ordered, labels.contiguous()))
+    first = torch.where(labels < 0, -1, first).to(torch.int32)
+    numbers = torch.arange(labels.shape[1], device=labels.device)
+    return first.contiguous(), (first == numbers).sum(dim=1, dtype=torch.int32)
+
+
+def _score_coefficients(products, noise):
+    """Return `score_coefficients` of products (b, s), on their device."""
+    n_draws = -(-noise.n_samples // 2)
+    draws = torch.arange(noise.n_samples, device=products.device) // 2
+    sizes = torch.full((n_draws,), 2.0, device=products.device)
+    if noise.n_samples % 2:
+        sizes[-1:].fill_(1.0)
+    if n_draws > 1:
+        means = products.new_zeros(len(products), n_draws)
+        means = means.index_add(1, draws, products) / sizes
+        others = (means.sum(dim=1, keepdim=True) - means) / (n_draws - 1)
+        products = products - others[:, draws]
+    return products / (n_draws * sizes[draws] * noise.scale)
 
 
 class _Operator(torch.autograd.Function):
-    """A_ε, F_ε and M_ε of similarities (b, n, n); M_ε is empty if not requested.
-
-    NaN for those that are not finite.
-    """
+    """A_ε, F_ε and M_ε of similarities (b, n, n); M_ε is empty if not requested."""
 
     @staticmethod
-    def forward(ctx, similarity, requests, connectivity):
-        matrices = _as_float64(similarity)
-        is_free = all(request.constraints is None for request in requests)
-        in_torch = _runs_in_torch(matrices) and is_free and len(requests) > 0
-        # M_ε is counted on the CPU, pair by pair.
-        solver = _Boruvka if in_torch and not connectivity else _Kernels
-        ctx.solver = solver(matrices, requests)
-        forests, weights, linked = ctx.solver.means(connectivity=connectivity)
+    def forward(ctx, similarity, solver, connectivity):
+        ctx.solver = solver
+        forests, weights, linked = solver.means(connectivity)
         ctx.save_for_backward(forests)
         ctx.dtype = similarity.dtype
         # The cotangent of an output that is not used is None, and costs nothing.
         ctx.set_materialize_grads(False)
-        linked = matrices.new_empty(0) if linked is None else linked
+        linked = forests.new_empty(0) if linked is None else linked
         return tuple(t.to(similarity.dtype) for t in (forests, weights, linked))
 
     @staticmethod
@@ -190,10 +288,10 @@ class _Operator(torch.autograd.Function):
         (forests,) = ctx.saved_tensors
         gradient = torch.zeros_like(forests)
         if to_weight is not None:
-            gradient += to_weight.to(torch.float64)[:, None, None] * forests
+            gradient += to_weight.to(forests.dtype)[:, None, None] * forests
         cotangents = {"forest": to_forest, "connectivity": to_connectivity}
         cotangents = {
-            name: _as_float64(cotangent)
+            name: cotangent
             for name, cotangent in cotangents.items()
             if cotangent is not None and cotangent.ndim == 3
         }
@@ -203,34 +301,44 @@ class _Operator(torch.autograd.Function):
 
 
 class _PartialLoss(torch.autograd.Function):
-    """Partial losses (b,) of similarities (b, n, n), and their gradients (b, n, n).
-
-    From a copy on the CPU; NaN for what is not finite.
-    """
+    """Partial losses (b,) of similarities (b, n, n), and their gradients (b, n, n)."""
 
     @staticmethod
-    def forward(ctx, similarity, requests):
-        matrices = to_numpy(_as_float64(similarity))
-        losses = np.full(len(matrices), np.nan)
-        gradients = np.full_like(matrices, np.nan)
-        for item, request in enumerate(requests):
-            if not _is_usable(matrices[item]):
-                continue
-            relation = relation_of(matrices[item])
-            losses[item], gradient = _fenchel_young.partial_loss_with_gradient(
-                relation, request.constraints, request.n_clusters, request.noise
-            )
-            gradients[item] = relation.spread(gradient)
-        gradients = torch.from_numpy(gradients).to(similarity)
+    def forward(ctx, similarity, solver):
+        losses, gradients = (part.to(similarity) for part in solver.partial_losses())
         ctx.save_for_backward(gradients)
         ctx.mark_non_differentiable(gradients)
-        return torch.from_numpy(losses).to(similarity), gradients
+        return losses, gradients
 
     @staticmethod
     @differentiated_once
     def backward(ctx, cotangent, _):
         (gradients,) = ctx.saved_tensors
         return cotangent[:, None, None] * gradients, None
+
+
+def _is_fused(items):
+    """Whether the forests of similarities (b, n, n) are found on their device.
+
+    Of float32, since float64 is there to check gradients.
+    """
+    b, n = items.shape[:2]
+    is_small = b > 0 and 2 <= n <= MOST_FUSED
+    if items.device.type != "cuda" or items.dtype != torch.float32 or not is_small:
+        return False
+    return _has_triton()
+
+
+@cache
+def _has_triton():
+    """Whether Triton is installed; warns once if it is not."""
+    if find_spec("triton") is not None:
+        return True
+    warn(
+        "The forests of CUDA tensors are found on the CPU, from copies, because Triton "
+        "is not installed. Install it, for example by pip install skdiffclust[triton]."
+    )
+    return False
 
 
 class _Perturbed(nn.Module):
@@ -244,6 +352,7 @@ class _Perturbed(nn.Module):
         self.seed = seed
         self.generator = generator
         self._has_warned = False
+        self._counters = {}  # tensors () of the devices
 
     def _warn_of_idle_noise(self, means):
         """Warn once if no draw changed a forest: means (b, n, n) on the CPU, or less.
@@ -278,19 +387,41 @@ class _Perturbed(nn.Module):
         names = [name for name in signature(type(self)).parameters][:-1]
         return parameters_text(**{name: getattr(self, name) for name in names})
 
+    def _first_seed(self):
+        """Return the seed of the first item: `seed`, or one that is drawn."""
+        if self.seed is not None:
+            return int(self.seed)
+        return int(torch.randint(2**62, (), generator=self.generator, device="cpu"))
+
     def _seeds(self, n_items):
         """One 64-bit seed for each item, the same at every call if `seed` is given."""
-        if self.seed is not None:
-            first = int(self.seed)
-        else:
-            first = int(
-                torch.randint(2**62, (), generator=self.generator, device="cpu")
-            )
+        first = self._first_seed()
         step = int(_hash.ROW)
         return [np.uint64((first + i * step) % 2**64) for i in range(n_items)]
 
-    def _requests(self, similarity, constraints, n_clusters):
-        """Return the shape of a batch, its items (b, n, n) and a _Request of each."""
+    def _seeds_on(self, device, n_items):
+        """Return seeds (n_items,), int64, from a counter on a device.
+
+        Each call adds to the counter, so that replays of a CUDA graph differ.
+        """
+        items = torch.arange(n_items, device=device) * _signed(_hash.ROW)
+        if self.seed is not None:
+            return items + _signed(self.seed)
+        if device not in self._counters:
+            first = torch.full((), self._first_seed(), device=device)
+            self._counters[device] = first
+        counter = self._counters[device]
+        seeds = items + counter
+        counter.add_(_signed(_hash.MIX_A))
+        return seeds
+
+    def _solver(
+        self, similarity, constraints, n_clusters, *, connectivity=False, clip=False
+    ):
+        """Return the shape of a batch, its items (b, n, n), and their solver.
+
+        With `clip`, an item has no more clusters than its constraints leave groups.
+        """
         similarity = trained_tensor(
             similarity, "similarity", type(self).__name__, "(..., n, n)", constraints
         )
@@ -302,25 +433,86 @@ class _Perturbed(nn.Module):
                 f"{tuple(similarity.shape)} instead."
             )
         batch = similarity.shape[:-2]
-        sizes = _sizes_of_items(n_clusters, batch, n)
         items = similarity.reshape(-1, n, n)
-        known = _constraints_of_items(constraints, batch, n)
-        seeds = self._seeds(len(items))
         kind = getattr(self, "noise", "normal")
         noise = Noise(float(self.noise_scale), int(self.n_perturbations), kind, 0)
+        is_fused = _is_fused(items) and not connectivity
+        device = items.device
+        if is_fused and _are_labels_on(device, constraints, batch, n):
+            # They are not read, which would wait for the device.
+            labels = constraints.expand(*batch, n).reshape(-1, n).to(torch.int64)
+            sizes = _sizes_on(device, n_clusters, batch, n)
+            seeds = self._seeds_on(device, len(items))
+            return batch, items, _Fused(items, sizes, labels, seeds, noise)
+        sizes = _sizes_of_items(n_clusters, batch, n)
+        known = _constraints_of_items(constraints, batch, n)
+        if clip:
+            groups = [n if rows is None else rows.n_groups for rows in known]
+            sizes = list(map(min, sizes, groups))
+        if is_fused and all(map(_is_of_labels, known)):
+            sizes = _checked_sizes(sizes, known, device)
+            seeds = self._seeds_on(device, len(items))
+            labels = _labels_of(known, n, device)
+            return batch, items, _Fused(items, sizes, labels, seeds, noise)
         requests = [
-            _Request(size, replace(noise, seed=seed), constraint)
-            for size, seed, constraint in zip(sizes, seeds, known, strict=True)
+            _Request(size, replace(noise, seed=seed), rows)
+            for size, seed, rows in zip(
+                sizes, self._seeds(len(items)), known, strict=True
+            )
         ]
-        return batch, items, requests
+        return batch, items, _OnCpu(items, requests)
 
 
-def _feasible(request):
-    """Return a request of no more clusters than its constraints leave groups."""
-    if request.constraints is None:
-        return request
-    n_groups = request.constraints.n_groups
-    return replace(request, n_clusters=min(request.n_clusters, n_groups))
+def _is_on(device, values):
+    """Whether values are a tensor on a device that is not the CPU."""
+    return device.type != "cpu" and torch.is_tensor(values) and values.device == device
+
+
+def _are_labels_on(device, constraints, batch, n):
+    """Whether constraints of a batch of a shape are labels on a device."""
+    shapes = (n,), (*batch, n)
+    return _is_on(device, constraints) and tuple(constraints.shape) in shapes
+
+
+def _is_of_labels(constraints):
+    """Whether Constraints, or None, are what some labels say, and no more."""
+    if constraints is None:
+        return True
+    n_unknown = np.count_nonzero(constraints.classes < 0)
+    is_labelled = constraints.n_groups == constraints.n_classes + n_unknown
+    return is_labelled and not len(constraints.cannot)
+
+
+def _labels_of(known, n, device):
+    """Return the labels (b, n) of Constraints or Nones on a device, -1 without one.
+
+    None if there are none at all.
+    """
+    if all(constraints is None for constraints in known):
+        return None
+    unknown = np.full(n, -1)
+    rows = [unknown if rows is None else rows.classes for rows in known]
+    return to_tensor(np.stack(rows).astype(np.int64), device)
+
+
+def _checked_sizes(sizes, known, device):
+    """Return numbers of clusters, which constraints allow, on a device: (b,), int32."""
+    for size, constraints in zip(sizes, known, strict=True):
+        check_feasible(constraints, size)
+    if len(set(sizes)) == 1:
+        # Without a copy from the host, which no CUDA graph can capture.
+        return torch.full((len(sizes),), sizes[0], dtype=torch.int32, device=device)
+    return torch.tensor(sizes, dtype=torch.int32, device=device)
+
+
+def _sizes_on(device, n_clusters, batch, n):
+    """Return numbers of clusters (b,), int32, on a device; a tensor is not read."""
+    if _is_on(device, n_clusters):
+        _check_shape(n_clusters, batch)
+        return n_clusters.expand(batch).reshape(-1).to(torch.int32)
+    return _checked_sizes(
+        _sizes_of_items(n_clusters, batch, n), [None] * prod(batch), device
+    )
 
 
 def _off_the_device(values):
@@ -328,14 +520,20 @@ def _off_the_device(values):
     return values.detach().cpu().numpy() if torch.is_tensor(values) else values
 
 
+def _check_shape(n_clusters, batch):
+    """Refuse numbers of clusters that are not one for all or one for each."""
+    shape = tuple(np.shape(n_clusters))
+    if shape and shape != tuple(batch):
+        raise ValueError(
+            "The 'n_clusters' argument must be an integer, or one for each similarity, "
+            f"of shape {tuple(batch)}. Got the shape {shape} instead."
+        )
+
+
 def _sizes_of_items(n_clusters, batch, n):
     """Return the number of clusters of every item of a batch of a shape, ints."""
     n_clusters = _off_the_device(n_clusters)
-    if np.ndim(n_clusters) and np.shape(n_clusters) != tuple(batch):
-        raise ValueError(
-            "The 'n_clusters' argument must be an integer, or one for each similarity, "
-            f"of shape {tuple(batch)}. Got the shape {np.shape(n_clusters)} instead."
-        )
+    _check_shape(n_clusters, batch)
     sizes = np.broadcast_to(np.asarray(n_clusters, dtype=object), batch).ravel()
     for size in set(sizes):
         if not _POSITIVE.is_satisfied_by(size) or size > n:
@@ -345,6 +543,11 @@ def _sizes_of_items(n_clusters, batch, n):
                 "module or to the call."
             )
     return [int(size) for size in sizes]
+
+
+def _signed(value):
+    """Return the 64 bits of an integer as a signed one."""
+    return (int(value) + 2**63) % 2**64 - 2**63
 
 
 def _reduced(losses, reduction):
@@ -394,11 +597,12 @@ class PerturbedForest(_Perturbed):
     -----
     F_ε is the mean of ⟨A, Σ + εZ⟩, and its gradient A_ε is exact for the noise drawn.
     The gradients of A_ε and M_ε are estimated with the score function; they are noisy
-    and require many noise samples. Tensors on the CPU are processed by compiled
-    kernels, and CUDA tensors by a batched version of Borůvka's algorithm on the GPU,
-    all similarities (..., n, n) together. Both use the same noise for the same seed.
-    With constraints, or if M_ε is requested, the forests of CUDA tensors are found on
-    the CPU, from a copy.
+    and require many noise samples. The forests of CUDA tensors are found on the GPU,
+    all similarities (..., n, n) together, if Triton is installed, the dtype is float32,
+    n is 2 to 4096, M_ε is not requested, and constraints are labels. All others are
+    found by compiled kernels on the CPU, from a copy. Both use the same noise for the
+    same seed. Labels on a GPU are not checked: where they allow fewer clusters, fewer
+    are taken, and where they need more, the results are NaN.
     """
 
     @validate_params(_RULES, prefer_skip_nested_validation=True)
@@ -446,10 +650,10 @@ class PerturbedForest(_Perturbed):
         -----
         All of them are NaN where the similarity is not finite.
         """
-        batch, items, requests = self._requests(
-            similarity, constraints, self.n_clusters
+        batch, items, solver = self._solver(
+            similarity, constraints, self.n_clusters, connectivity=return_connectivity
         )
-        results = _Operator.apply(items, requests, return_connectivity)
+        results = _Operator.apply(items, solver, return_connectivity)
         self._warn_of_idle_noise(results[0])
         if not return_connectivity:
             results = results[:2]
@@ -485,8 +689,8 @@ class PartialFenchelYoungLoss(_Perturbed):
 
     Notes
     -----
-    The forests are found on the CPU for all devices, from a copy of the similarities
-    (..., n, n); the loss and its gradient are returned on the device.
+    The forests are found on the device or the CPU as those of `PerturbedForest`, and
+    labels on a GPU are not checked either.
 
     Examples
     --------
@@ -540,17 +744,29 @@ class PartialFenchelYoungLoss(_Perturbed):
             NaN where the similarity is not finite.
         """
         n_clusters = self.n_clusters if n_clusters is None else n_clusters
-        batch, items, requests = self._requests(similarity, constraints, n_clusters)
-        requests = [_feasible(request) for request in requests]
-        losses, gradients = _PartialLoss.apply(items, requests)
+        batch, items, solver = self._solver(
+            similarity, constraints, n_clusters, clip=True
+        )
+        losses, gradients = _PartialLoss.apply(items, solver)
         self._warn_of_idle_noise(gradients)
         return _reduced(losses.reshape(batch), self.reduction)
 
 
 def partial_loss(similarity, constraints, n_clusters, noise):
     """Return the partial loss () of a tensor (n, n), for Constraints and a Noise."""
-    request = _Request(n_clusters, noise, constraints)
-    return _PartialLoss.apply(similarity[None], [request])[0][0]
+    items = similarity[None]
+    if _is_fused(items) and _is_of_labels(constraints):
+        device = similarity.device
+        solver = _Fused(
+            items,
+            torch.full((1,), n_clusters, dtype=torch.int32, device=device),
+            _labels_of([constraints], len(similarity), device),
+            torch.full((1,), _signed(noise.seed), device=device),
+            noise,
+        )
+    else:
+        solver = _OnCpu(items, [_Request(n_clusters, noise, constraints)])
+    return _PartialLoss.apply(items, solver)[0][0]
 
 
 class FenchelYoungLoss(_Perturbed):
@@ -621,11 +837,14 @@ class FenchelYoungLoss(_Perturbed):
             similarity, "similarity", owner, "(..., n, n)", forest
         )
         n = similarity.shape[-1]
-        edges = _fenchel_young.check_forest(_off_the_device(forest), n)
-        edges = to_tensor(edges, similarity.device)
+        if _is_on(similarity.device, forest):
+            edges = forest.to(torch.int64)
+        else:
+            edges = _fenchel_young.check_forest(_off_the_device(forest), n)
+            edges = to_tensor(edges, similarity.device)
         i, j = edges.T
-        batch, items, requests = self._requests(similarity, None, n - len(edges))
-        forests, weights, _ = _Operator.apply(items, requests, False)
+        batch, items, solver = self._solver(similarity, None, n - len(edges))
+        forests, weights, _ = _Operator.apply(items, solver, False)
         self._warn_of_idle_noise(forests)
         weights = weights.reshape(batch)
         reached = similarity[..., i, j].sum(dim=-1) + similarity[..., j, i].sum(dim=-1)

@@ -1,4 +1,4 @@
-"""Borůvka is Kruskal, sample for sample; the modules and their gradients."""
+"""The modules and their gradients beside the functions of NumPy."""
 
 import warnings
 from functools import partial
@@ -14,13 +14,8 @@ from skdiffclust.forests import (
     partial_fenchel_young_loss,
     perturbed_forest,
 )
-from skdiffclust.forests._perturbed import _hash, _sampling_torch, _torch
+from skdiffclust.forests._perturbed import _hash
 from skdiffclust.forests._perturbed._hash import draw_seed
-from skdiffclust.forests._perturbed._noise import noise_of_samples
-from skdiffclust.forests._perturbed._relation import relation_of
-from skdiffclust.forests._perturbed._samplers import Noise, make_sampler
-from skdiffclust.forests._perturbed._sampling_torch import BatchSampler, pair_noise
-from skdiffclust.forests._trees._boruvka_torch import Triangle
 from skdiffclust.nn import (
     FenchelYoungLoss,
     PartialFenchelYoungLoss,
@@ -44,69 +39,12 @@ def labels_of(n, seed=0):
     return np.where(rng.rand(n) < 0.5, rng.randint(0, 3, size=n), -1)
 
 
-def noise_of(scale=0.1, n_samples=6, kind="normal", seed=2**63 + 1):
-    return Noise(scale, n_samples, kind, np.uint64(seed))
-
-
-@pytest.mark.parametrize("kind", ["normal", "gumbel"])
-def test_noise_has_the_same_bits(kind, global_random_seed):
-    seed = 2**63 + 1 + global_random_seed
-    n, noise = 12, noise_of(scale=1.0, kind=kind, seed=seed)
-    triangle_of_n = Triangle(n, torch.device("cpu"))
-    seeds = torch.full((4,), seed - 2**64)
-    found = pair_noise(noise, torch.arange(1, 5), seeds, triangle_of_n).numpy()
-    draws = noise.draws(relation_of(np.zeros((n, n))), 0)
-    expected = noise_of_samples(draws, 5)
-    np.testing.assert_array_equal(found, expected[1:])
-
-
-def assert_same_samples(similarity, k, noise):
-    n = len(similarity)
-    relation = relation_of(similarity)
-    sampler = make_sampler(relation, None, k, noise)
-    forests, _, totals = sampler.sample(0, noise.n_samples)
-    expected = (relation.ends[0].astype(np.int64) * n + relation.columns)[forests]
-    matrices = torch.from_numpy(similarity)[None]
-    found = BatchSampler(matrices, k, noise, [noise.seed])
-    np.testing.assert_array_equal(found.edges[0].numpy(), expected)
-    np.testing.assert_allclose(found.totals[0], totals, atol=1e-12)
-
-
-@pytest.mark.parametrize("n, k", [(1, 1), (2, 1), (2, 2), (7, 1), (13, 4), (33, 5)])
-@pytest.mark.parametrize("kind", ["points", "ties"])
-def test_boruvka_is_kruskal(n, k, kind, global_random_seed):
-    similarity = similarity_of(n, n + 1000 * global_random_seed, kind)
-    for scale in (0.0, 0.1):
-        noise = noise_of(scale, seed=2**63 + 1 + global_random_seed)
-        assert_same_samples(similarity, k, noise)
-
-
-@pytest.mark.paper
-def test_thousand_cases_boruvka_is_kruskal():
-    rng = np.random.RandomState(0)
-    for case in range(1000):
-        n = rng.randint(2, 65)
-        k = rng.randint(1, n + 1)
-        noise = noise_of(rng.choice([0.02, 0.1, 1.0]), 2, seed=case)
-        kind = "ties" if case % 4 == 0 else "points"
-        assert_same_samples(similarity_of(n, case, kind), k, noise)
-
-
-@pytest.fixture(params=["kernels", "boruvka"])
-def backend(request, monkeypatch):
-    """Run the modules through the kernels, or through what CUDA tensors run through."""
-    if request.param == "boruvka":
-        monkeypatch.setattr(_torch, "_runs_in_torch", lambda matrix: True)
-    return request.param
-
-
 def seed_of(random_state):
-
     return int(draw_seed(np.random.RandomState(random_state)))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_layer_gives_what_numpy_gives(backend, dtype, global_random_seed):
+def test_layer_gives_what_numpy_gives(dtype, global_random_seed):
     similarity = similarity_of(10, global_random_seed)
     expected = perturbed_forest(
         similarity, 3, random_state=global_random_seed, return_connectivity=True
@@ -180,7 +118,7 @@ def test_the_distance_of_connectivities_has_a_gradient_of_little_variance(
     assert ratio >= 15
 
 
-def test_full_loss_gives_what_numpy_gives(backend, global_random_seed):
+def test_full_loss_gives_what_numpy_gives(global_random_seed):
     similarity, forest = similarity_of(7, global_random_seed), [[0, 1], [2, 3], [5, 4]]
     expected, gradient = fenchel_young_loss(
         similarity, forest, random_state=global_random_seed, return_gradient=True
@@ -192,32 +130,6 @@ def test_full_loss_gives_what_numpy_gives(backend, global_random_seed):
     np.testing.assert_allclose(tensor.grad, gradient, atol=1e-12)
 
 
-@pytest.mark.parametrize("noise", ["normal", "gumbel"])
-def test_layer_pulls_cotangents_back_as_the_kernels_do(
-    monkeypatch, noise, global_random_seed
-):
-    tensor = torch.from_numpy(similarity_of(8, global_random_seed))
-    cotangent = torch.randn(
-        8, 8, generator=torch.Generator().manual_seed(global_random_seed)
-    ).double()
-    gradients = []
-    for runs in (False, True):
-        monkeypatch.setattr(_torch, "_runs_in_torch", lambda *_, runs=runs: runs)
-        layer = PerturbedForest(
-            3,
-            noise_scale=0.5,
-            n_perturbations=30,
-            noise=noise,
-            seed=global_random_seed + 5,
-        )
-        leaf = tensor.clone().requires_grad_()
-        (layer(leaf)[0] * cotangent).sum().backward()
-        gradients.append(leaf.grad.numpy())
-    assert np.abs(gradients[0]).max() > 0
-    np.testing.assert_allclose(*gradients, atol=1e-10)
-    np.testing.assert_allclose(gradients[0], gradients[0].T)
-
-
 def test_a_loss_is_shown_with_its_parameters():
     loss = PartialFenchelYoungLoss(3, noise="gumbel", reduction="sum")
     assert repr(loss) == (
@@ -226,7 +138,7 @@ def test_a_loss_is_shown_with_its_parameters():
     )
 
 
-def test_weight_passes_gradcheck(backend, global_random_seed):
+def test_weight_passes_gradcheck(global_random_seed):
     layer = PerturbedForest(3, n_perturbations=10, seed=global_random_seed)
     tensor = torch.from_numpy(similarity_of(6, global_random_seed)).requires_grad_()
     assert torch.autograd.gradcheck(lambda x: layer(x)[1], tensor, eps=1e-6)
@@ -239,7 +151,7 @@ def test_partial_loss_passes_gradcheck(global_random_seed):
     assert torch.autograd.gradcheck(lambda x: loss(x, labels), tensor, eps=1e-6)
 
 
-def test_full_loss_passes_gradcheck(backend, global_random_seed):
+def test_full_loss_passes_gradcheck(global_random_seed):
     loss = FenchelYoungLoss(n_perturbations=10, seed=global_random_seed)
     tensor = torch.from_numpy(similarity_of(6, global_random_seed)).requires_grad_()
     assert torch.autograd.gradcheck(lambda x: loss(x, [[0, 5], [1, 2]]), tensor)
@@ -316,41 +228,6 @@ def links_of(n, seed):
     return links
 
 
-@pytest.mark.parametrize("at_once", [None, 4])
-def test_a_batch_of_forests_is_solved_as_its_items_are(
-    at_once, monkeypatch, global_random_seed
-):
-    n = 16
-    batch, _ = batch_of(n, global_random_seed)
-    layer = PerturbedForest(
-        4, noise_scale=0.3, n_perturbations=5, seed=global_random_seed
-    )
-    cotangent = torch.randn(
-        (4, n, n), generator=torch.Generator().manual_seed(global_random_seed)
-    ).double()
-
-    def values_and_gradients():
-        found = layer(batch)
-        forest, weight = found
-        sums = (
-            (forest * cotangent).sum(),
-            weight @ torch.arange(4.0).double(),
-        )
-        gradients = [
-            torch.autograd.grad(part, batch, retain_graph=True)[0]
-            for part in (*sums, sum(sums))
-        ]
-        return [part.detach() for part in (*found, *gradients)]
-
-    expected = values_and_gradients()
-    monkeypatch.setattr(_torch, "_runs_in_torch", lambda matrix: True)
-    if at_once:
-        monkeypatch.setattr(_sampling_torch, "samples_at_once", lambda *_: at_once)
-    for part, by_kernels in zip(values_and_gradients(), expected, strict=True):
-        assert by_kernels.any()
-        torch.testing.assert_close(part, by_kernels, rtol=1e-12, atol=1e-10)
-
-
 def test_links_may_be_sparse(global_random_seed):
     n = 12
     links = links_of(n, global_random_seed)[1]
@@ -360,7 +237,7 @@ def test_links_may_be_sparse(global_random_seed):
     assert loss(similarity, csr_array(links)) == loss(similarity, links)
 
 
-def test_full_loss_of_a_batch_and_empty_batches(backend, global_random_seed):
+def test_full_loss_of_a_batch_and_empty_batches(global_random_seed):
     batch, labels = batch_of(7, global_random_seed)
     forest = [[0, 1], [2, 3], [5, 4]]
     loss = FenchelYoungLoss(n_perturbations=4, seed=global_random_seed)
@@ -374,18 +251,6 @@ def test_full_loss_of_a_batch_and_empty_batches(backend, global_random_seed):
     assert PartialFenchelYoungLoss(3)(empty, labels[0]).shape == (0,)
     found = PerturbedForest(3)(empty, return_connectivity=True)
     assert [part.shape for part in found] == [(0, 7, 7), (0,), (0, 7, 7)]
-
-
-@pytest.mark.parametrize("n", [256, 257])
-def test_ranks_of_16_and_of_32_bits(n, monkeypatch, global_random_seed):
-    similarity = torch.from_numpy(similarity_of(n, global_random_seed)).requires_grad_()
-    layer = PerturbedForest(4, n_perturbations=2, seed=global_random_seed)
-    gradients = []
-    for runs in (False, True):
-        monkeypatch.setattr(_torch, "_runs_in_torch", lambda *_, runs=runs: runs)
-        gradients.append(torch.autograd.grad(layer(similarity)[1], similarity)[0])
-    assert gradients[0].any()
-    torch.testing.assert_close(*gradients, rtol=0, atol=1e-12)
 
 
 def test_a_batch_with_cannot_links_and_an_item_that_is_not_finite(
@@ -408,7 +273,7 @@ def test_a_batch_with_cannot_links_and_an_item_that_is_not_finite(
 
 @pytest.mark.filterwarnings("ignore:A similarity is -inf")
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 2e100])
-def test_forests_of_what_is_not_finite_are_nan(value, backend, global_random_seed):
+def test_forests_of_what_is_not_finite_are_nan(value, global_random_seed):
     similarity = similarity_of(9, global_random_seed)
     batch = torch.from_numpy(np.stack([similarity] * 3))
     batch[1, 2, 3] = batch[1, 3, 2] = value
