@@ -9,8 +9,11 @@ from sklearn.utils import check_array
 from skdiffclust._affinity import METRICS
 from skdiffclust._compat import StrOptions, validate_params
 from skdiffclust._validation import refuse_silent_conversion
-from skdiffclust.forests._constrained._grow_tree import grow_tree
-from skdiffclust.forests._hierarchy._spanning_tree import SpanningTree, check_spans
+from skdiffclust.forests._hierarchy._spanning_tree import (
+    SpanningTree,
+    check_spans,
+    free_tree,
+)
 from skdiffclust.forests._trees._distances import lengths_of
 from skdiffclust.forests._trees._tree import cut_order
 
@@ -71,7 +74,7 @@ def minimum_spanning_tree(
 
 def tree_of(X, metric):
     """Return the SpanningTree of checked samples, or of a relation between them."""
-    return grow_tree(lengths_of(X, metric))
+    return free_tree(lengths_of(X, metric))
 
 
 def given_tree(tree, lengths, is_euclidean):

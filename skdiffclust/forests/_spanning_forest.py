@@ -1,7 +1,7 @@
 """SpanningForestClustering: cuts of the minimum spanning tree."""
 
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, Literal, Self
 
@@ -29,7 +29,7 @@ from skdiffclust.forests._constrained._search import improve_tree_cut
 from skdiffclust.forests._hierarchy._condensed_tree import CondensedTree
 from skdiffclust.forests._hierarchy._core_sizes import core_radii, group_radii
 from skdiffclust.forests._hierarchy._outliers import outlier_scores, outlier_threshold
-from skdiffclust.forests._hierarchy._spanning_tree import renumbered
+from skdiffclust.forests._hierarchy._spanning_tree import free_tree, renumbered
 from skdiffclust.forests._minimum_spanning_tree import given_tree
 from skdiffclust.forests._perturbed._memberships import (
     EdgeNoise,
@@ -112,8 +112,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     labels_ : ndarray of shape (n_samples,), int64
         Clusters 0 to ``n_clusters_ - 1`` by decreasing size.
     n_clusters_ : int
-        Number of clusters found. Equal samples share a cluster, so it is smaller than
-        requested if there are fewer distinct ones.
+        Number of clusters found, at most that of distinct samples.
     n_clusters_candidates_ : ndarray of shape (n_candidates,), int64, or None
         With "auto", the numbers that win if a cut takes half to twice the evidence.
     structure_p_value_ : float or None
@@ -269,8 +268,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             (n_samples,) with -1 for none, or a sparse incidence matrix
             (n_samples, n_links). Use one of the last two in a cross-validation.
         cannot_link : array-like or sparse matrix, default=None
-            Samples that do not share a cluster: index pairs or a sparse incidence
-            matrix. Needs the list of all edges, O(n²) memory.
+            Samples that do not share one: index pairs or incidence. O(n²) memory.
         tree : SpanningTree, default=None
             The Euclidean minimum spanning tree of X, for example of
             :func:`~skdiffclust.forests.minimum_spanning_tree_by_blocks`. Its lengths
@@ -309,12 +307,14 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         n_clusters = None if self.n_clusters == "auto" else self.n_clusters
         if n_clusters is not None:
             check_feasible(constraints, n_clusters)
-        grow = partial(grow_tree, lengths, algorithm=self.algorithm, n_jobs=self.n_jobs)
+        how = {"algorithm": self.algorithm, "n_jobs": self.n_jobs}
         if constraints is not None:
-            constrained = grow(constraints, n_clusters=n_clusters)
+            constrained = grow_tree(lengths, constraints, n_clusters=n_clusters, **how)
         is_free = constraints is None and len(order) == X.shape[0]
-        is_euclidean = is_free and self.metric in _EUCLIDEAN
-        grown = grow() if tree is None else given_tree(tree, lengths, is_euclidean)
+        if tree is None:
+            grown = free_tree(lengths, **how)
+        else:
+            grown = given_tree(tree, lengths, is_free and self.metric in _EUCLIDEAN)
         tree = renumbered(grown, order)
         hierarchy = tree.hierarchy(
             cut_rule=self.cut_rule,

@@ -4,9 +4,9 @@ import numpy as np
 
 from skdiffclust._constraints import Constraints
 from skdiffclust.forests._constrained._problem import constrained_problem
-from skdiffclust.forests._hierarchy._spanning_tree import SpanningTree
+from skdiffclust.forests._hierarchy._spanning_tree import free_tree, join_parts
 from skdiffclust.forests._trees._solve import all_edges, spanning_edges
-from skdiffclust.forests._trees._tree import components, cut_order
+from skdiffclust.forests._trees._tree import components
 
 
 def grow_tree(lengths, constraints=None, *, n_clusters=None, **how):
@@ -24,7 +24,7 @@ def grow_tree(lengths, constraints=None, *, n_clusters=None, **how):
     `how` goes to `spanning_edges`: algorithm, n_jobs.
     """
     if constraints is None:
-        return _join_parts([spanning_edges(lengths, **how)], [True], lengths)
+        return free_tree(lengths, **how)
     if not len(constraints.cannot):
         nodes = np.where(constraints.classes >= 0, -1, constraints.groups)
         between = spanning_edges(lengths, nodes=nodes, **how)
@@ -59,7 +59,7 @@ def _with_groups(between, constraints, lengths, how):
         for rows in np.split(order, starts)
         if len(rows) > 1
     ]
-    return _join_parts([between, *inside], [True] + [False] * len(inside), lengths)
+    return join_parts([between, *inside], [True] + [False] * len(inside), lengths)
 
 
 def _join_group(lengths, rows, how):
@@ -72,22 +72,3 @@ def _join_group(lengths, rows, how):
         edges = np.concatenate([edges, np.column_stack([firsts[:-1], firsts[1:]])])
         values = np.concatenate([values, np.zeros(n_missing)])
     return edges, values
-
-
-def _join_parts(parts, may_cut, lengths):
-    """Join edge lists into one tree, with bridges between their components."""
-    edges = np.concatenate([edges for edges, _ in parts])
-    firsts = np.zeros(1, dtype=np.int64)
-    if len(edges) < lengths.n_samples - 1:
-        separated = components(edges, lengths.n_samples)
-        firsts = np.unique(separated, return_index=True)[1]
-    bridges = np.column_stack([firsts[:-1], firsts[1:]])
-    values = [np.full(len(bridges), np.inf), *(values for _, values in parts)]
-    edges = np.concatenate([bridges, edges])
-    values = np.concatenate(values)
-    counts = [len(bridges), *(len(edges) for edges, _ in parts)]
-    may_cut = np.repeat([True, *may_cut], counts)
-    order = cut_order(edges, values)
-    # Unlike edges[order], `take` copies a row at once.
-    edges = edges.take(order, axis=0)
-    return SpanningTree(edges, lengths.distances(edges, values[order]), may_cut[order])

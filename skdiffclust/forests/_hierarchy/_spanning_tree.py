@@ -18,7 +18,8 @@ from skdiffclust.forests._hierarchy._core_sizes import core_radii, core_sizes
 from skdiffclust.forests._hierarchy._cut_hierarchy import CutHierarchy
 from skdiffclust.forests._trees._compilation_threshold import is_compiled
 from skdiffclust.forests._trees._samples import check_total
-from skdiffclust.forests._trees._tree import components
+from skdiffclust.forests._trees._solve import spanning_edges
+from skdiffclust.forests._trees._tree import components, cut_order
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,3 +207,27 @@ def renumbered(tree, numbers):
         return tree
     edges = np.sort(numbers[tree.edges], axis=1)
     return SpanningTree(edges, tree.lengths, tree.may_cut)
+
+
+def free_tree(lengths, **how):
+    """Return the minimum spanning tree of Lengths; `how` goes to `spanning_edges`."""
+    return join_parts([spanning_edges(lengths, **how)], [True], lengths)
+
+
+def join_parts(parts, may_cut, lengths):
+    """Join edge lists into one tree, with bridges between their components."""
+    edges = np.concatenate([edges for edges, _ in parts])
+    firsts = np.zeros(1, dtype=np.int64)
+    if len(edges) < lengths.n_samples - 1:
+        separated = components(edges, lengths.n_samples)
+        firsts = np.unique(separated, return_index=True)[1]
+    bridges = np.column_stack([firsts[:-1], firsts[1:]])
+    values = [np.full(len(bridges), np.inf), *(values for _, values in parts)]
+    edges = np.concatenate([bridges, edges])
+    values = np.concatenate(values)
+    counts = [len(bridges), *(len(edges) for edges, _ in parts)]
+    may_cut = np.repeat([True, *may_cut], counts)
+    order = cut_order(edges, values)
+    # Unlike edges[order], `take` copies a row at once.
+    edges = edges.take(order, axis=0)
+    return SpanningTree(edges, lengths.distances(edges, values[order]), may_cut[order])
