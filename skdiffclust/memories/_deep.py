@@ -47,7 +47,7 @@ _CONCENTRATION = 8.0  # inverse temperature times the variance of the codes
 _SEPARATION = 6.0
 # Batches are smaller if an epoch would have fewer of them, with at least these samples.
 _STEPS_PER_EPOCH = 8
-_SMALL_BATCH = 16
+_SMALL_BATCH = 100
 _PATIENCE = 10  # epochs of pretraining that together must lower its loss
 _EXACT = 1e-12  # loss, in training units, that is rounding
 

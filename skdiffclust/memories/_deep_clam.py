@@ -90,7 +90,7 @@ class DeepClAM(
     max_iter : int, default=200
         Largest number of epochs, of which at most half are pretraining.
     batch_size : int, default=256
-        Largest number of samples of a batch. Batches are smaller, but not below 16
+        Largest number of samples of a batch. Batches are smaller, but not below 100
         samples, if an epoch would have fewer than 8 of them.
     learning_rate : float, default=1e-3
         Step size of Adam.
