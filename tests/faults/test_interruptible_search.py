@@ -7,7 +7,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from skdiffclust import GraphCutClustering, SpanningForestClustering, _neighbors
 from skdiffclust._compat import ArgKmin, effective_n_threads
-from skdiffclust.cuts import _neighbors as of_cuts
+from skdiffclust.cuts import _graph as of_cuts
 
 
 @pytest.fixture

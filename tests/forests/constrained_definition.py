@@ -3,6 +3,7 @@
 import numpy as np
 
 from skdiffclust._constraints import constraints_from_matrix
+from skdiffclust.forests import maximum_spanning_forest
 from skdiffclust.forests._constrained._problem import constrained_problem
 from skdiffclust.forests._constrained._search import chains
 from skdiffclust.forests._trees._tree import components
@@ -11,10 +12,11 @@ MAX_ROUNDS = 100
 UNIT = 1e-10
 
 
-def constrained_forest(similarity, known, n_clusters):
+def constrained_forest(similarity, known, n_clusters, *, moves=True):
     """Return labels (n,) and edges (m, 2) of the forest under partial labels or links.
 
-    Edges have i < j and are in row-major order.
+    Edges have i < j and are in row-major order. Without moves it is one of which means
+    are taken: the trees of the parts that merging ends with.
     """
     constraints = constraints_from_matrix(known, len(similarity))
     problem = constrained_problem(constraints, n_clusters)
@@ -23,6 +25,14 @@ def constrained_forest(similarity, known, n_clusters):
         colours = problem.colours
         apart = (colours[:, None] != colours) & (colours >= 0) & (colours[:, None] >= 0)
         labels = merge_greedily(similarity, problem, apart)
+    if not moves:
+        parts = [np.flatnonzero(labels == part) for part in np.unique(labels)]
+        edges = [
+            rows[maximum_spanning_forest(similarity[np.ix_(rows, rows)], 1).edges]
+            for rows in parts
+        ]
+        edges = np.concatenate(edges).reshape(-1, 2)
+        return labels, edges[np.lexsort(edges.T[::-1])]
     labels, up = improve_forest(similarity, labels, problem)
     return labels, edges_of(up)
 

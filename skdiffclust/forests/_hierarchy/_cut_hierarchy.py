@@ -282,7 +282,7 @@ class CutHierarchy:
         found = self._make(made, cuts.min_size, cuts.scores, choice)
         if found.n_clusters < n_clusters:
             warn_of_convergence(
-                f"The forest has {found.n_clusters} clusters instead of "
+                f"The cut found {found.n_clusters} clusters instead of "
                 f"{n_clusters}: samples that are equal or linked share a cluster, and "
                 f"so do those with the same label, which leaves {found.n_clusters} "
                 "groups of positive weight. Use fewer clusters."
