@@ -365,6 +365,8 @@ def test_predictions(name):
         model.set_params(consensus=True, n_perturbations=10, random_state=0)
     model.fit(X)
     assert_array_equal(model.predict(X), model.labels_)
+    # BERTopic reads it.
+    assert_allclose(model.probabilities_, model.predict_proba(X).max(axis=1), rtol=1e-6)
     new = X[:20] + 0.1
     probabilities = model.predict_proba(new)
     assert_allclose(probabilities.sum(axis=1), 1)

@@ -182,6 +182,8 @@ class PRCut(
     labels_ : ndarray of shape (n_samples,), int64
         Clusters 0 to ``n_clusters_ - 1`` by decreasing size, which is the sum of sample
         weights, as `predict` returns them.
+    probabilities_ : ndarray of shape (n_samples,), float64
+        Largest of `predict_proba` of each sample, where it exists.
     n_clusters_ : int
         Number of clusters found.
     cluster_sizes_ : ndarray of shape (`n_clusters_`,), int64
@@ -480,7 +482,7 @@ class PRCut(
                     run = begin()
                 run.run(loop, saved)
         best = training.best
-        drop_stale(self, ("coefs_", "intercepts_", "encoder_"))
+        drop_stale(self, ("coefs_", "intercepts_", "encoder_", "probabilities_"))
         vars(self).update(run.attributes(best.best_state))
         self.n_clusters_curve_ = self.n_clusters_candidates_ = None
         if number is not None:

@@ -427,10 +427,14 @@ class CutTraining:
         sizes = np.bincount(labels, minlength=len(self.columns) if is_stream else 0)
         ratio_cut, normalized_cut = cuts_of(self.problem.graph, labels)
         proportions = None
+        largest = {}
         if predictor is not None:
             shares = self.objective.shares
-            proportions = shares @ predictor.assignments(self.rows) / len(shares)
+            assignments = predictor.assignments(self.rows)
+            proportions = shares @ assignments / len(shares)
+            largest = {"probabilities_": assignments.max(axis=1)}
         return {
+            **largest,
             **(predictor.attributes if predictor is not None else {}),
             "_predictor": predictor,
             "_proportions": proportions,

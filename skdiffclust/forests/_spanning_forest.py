@@ -126,6 +126,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     memberships_ : ndarray of shape (n_samples, n_clusters), float64
         Fraction of the perturbed trees in which each sample is in each cluster. Only
         with `n_perturbations`.
+    probabilities_ : ndarray of shape (n_samples,), float64
+        Largest of `memberships_` of each sample. Only with ``consensus=True``.
     hierarchy_ : CutHierarchy
         The tree, the order of its cuts, and their scores.
     n_leaves_ : int
@@ -349,13 +351,16 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         self.labels_ = labels[self._place]
         if memberships is not None:
             self.memberships_ = memberships[self._place]
+            if self.consensus:
+                self.probabilities_ = self.memberships_.max(axis=1)
             self.n_clusters_ = memberships.shape[1]
         task.end(dict)
         return self
 
     def _publish(self, tree, hierarchy, cut, samples):
         """Assign the fitted attributes of the samples of positive weight."""
-        drop_stale(self, ["memberships_", "outlier_scores_", "n_clusters_curve_"])
+        stale = "memberships_", "probabilities_", "outlier_scores_", "n_clusters_curve_"
+        drop_stale(self, stale)
         kept = samples.kept
         self.hierarchy_ = hierarchy
         self.edges_ = kept[tree.edges]

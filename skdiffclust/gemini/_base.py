@@ -135,7 +135,10 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         assignments : ndarray of shape (n_samples, `n_clusters`)
             Rows sum to one.
         """
-        logits = self._logits(X)
+        return self._assignments(self._logits(X))
+
+    def _assignments(self, logits):
+        """Return the probabilities (n, k) of logits (n, k)."""
         # While a model is trained, for callbacks, there is no temperature.
         return softmax(logits / logits.dtype.type(getattr(self, "temperature_", 1.0)))
 

@@ -62,6 +62,7 @@ _BY_MODEL = (
     "device_",
     "start_kept_",
     "temperature_",
+    "probabilities_",
     "_columns",
     "_units",
     "_stream",
@@ -173,6 +174,8 @@ class GEMINI(BaseGEMINI):
     labels_ : ndarray of shape (n_samples,), int64
         Cluster of each training sample, from 0 to ``n_clusters_ - 1`` in order of
         decreasing size (sum of sample weights).
+    probabilities_ : ndarray of shape (n_samples,), float64
+        Largest of `predict_proba` of each sample; not with ``model="free"``.
     n_clusters_ : int
         Number of non-empty clusters.
     coefs_, intercepts_ : list of ndarray
@@ -510,6 +513,7 @@ class GEMINI(BaseGEMINI):
         if self.n_clusters_ > 1 and n_present >= _LEAST_ROWS * settings.n_clusters:
             rows = problem.some_rows
             self.temperature_ = temperature_of(logits[rows], samples.row_weights[rows])
+        self.probabilities_ = self._assignments(logits).max(axis=1)
         self.n_iter_ += loop.n_iter
         self.history_ = {
             name: self.history_[name] + curve
@@ -570,6 +574,7 @@ class GEMINI(BaseGEMINI):
         if self.model != "free":
             rows = problem.some_rows
             self.temperature_ = temperature_of(logits[rows], problem.row_weights[rows])
+            self.probabilities_ = self._assignments(logits).max(axis=1)
         self.n_iter_ = loop.n_iter
         self.history_ = problem.units.history(loop.history)
 

@@ -30,7 +30,7 @@ from skdiffclust.gemini._base import (
     positive,
     report_clusters,
 )
-from skdiffclust.gemini._path import SparsePath, attributes_of_step
+from skdiffclust.gemini._path import SparsePath, attributes_of_step, model_of_step
 from skdiffclust.gemini._problem import read_samples
 from skdiffclust.gemini._relations import KERNELS, METRICS
 from skdiffclust.gemini._resume import PathCheckpoint
@@ -133,6 +133,8 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
     labels_ : ndarray of shape (n_samples,), int64
         Cluster of each training sample, from 0 to ``n_clusters_ - 1`` in order of
         decreasing size after the first stage.
+    probabilities_ : ndarray of shape (n_samples,), float64
+        Largest of `predict_proba` of each sample.
     n_clusters_ : int
         Number of non-empty clusters.
     alpha_ : float
@@ -517,6 +519,8 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
             step, task.settings.kind, task.penalty.groups, weights
         )
         vars(self).update(self._shared(task) | attributes)
+        logits = model_of_step(step, task.settings.kind).outputs(task.rows)
+        self.probabilities_ = self._assignments(logits).max(axis=1)
 
     def _kind(self):
         """Return the name of the model in the registry."""

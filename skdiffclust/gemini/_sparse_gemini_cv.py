@@ -168,6 +168,8 @@ class SparseGEMINICV(
     labels_ : ndarray of shape (n_samples,), int64
         Cluster of each training sample, from 0 to ``n_clusters_ - 1`` in order of
         decreasing size after the first stage of `path_`.
+    probabilities_ : ndarray of shape (n_samples,), float64
+        Largest of `predict_proba` of each sample.
     n_clusters_ : int
         Number of non-empty clusters.
     n_features_in_ : int
@@ -389,6 +391,7 @@ class SparseGEMINICV(
 
         self._publish(path, alphas, records, samples.row_weights)
         named = replace(settings, name="SparseGEMINICV")
+        self.probabilities_ = self.predict_proba(X).max(axis=1)
         report_clusters(named, self.labels_, samples.constraints)
         warn_if_unequal(samples, self.labels_, starts, "SparseGEMINICV")
         self._publish_structure(structure, n_clusters, X, present, rng)

@@ -114,10 +114,10 @@ class Task:
 
     def logits(self, model):
         """Return the logits (n, k) that `predict` computes for the samples."""
-        return self.problem.units.model(model).outputs(self._rows)
+        return self.problem.units.model(model).outputs(self.rows)
 
     @cached_property
-    def _rows(self):
+    def rows(self):
         """The centred samples, in the unit of the user."""
         return centered(self.samples.X, self.samples.means)
 

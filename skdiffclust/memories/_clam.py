@@ -130,6 +130,8 @@ class ClAM(CallbackSupportMixin, FittedMemories):
         Attraction of each memory.
     labels_ : ndarray of shape (n_samples,), int64
         Clusters by decreasing size, which is the sum of sample weights.
+    probabilities_ : ndarray of shape (n_samples,), float64
+        Largest of `predict_proba` of each sample.
     n_clusters_ : int
         Clusters that have samples of positive weight.
     n_clusters_curve_ : dict of ndarrays, or None
@@ -545,8 +547,9 @@ class ClAM(CallbackSupportMixin, FittedMemories):
             self.cluster_weights_ = self.cluster_weights_[order]
         numbers = np.argsort(order)[given]
         self.labels_ = np.where(given < 0, self._assign(X), numbers)
-        far = self._divergences(X)[np.arange(len(weight)), self.labels_]
-        self.inertia_ = float(weight @ far)
+        far = self._divergences(X)
+        self.probabilities_ = self._shares(far).max(axis=1)
+        self.inertia_ = float(weight @ far[np.arange(len(weight)), self.labels_])
         labels = self.labels_ if rows.X is X else self._assign(rows.X)
         sizes = np.bincount(labels, rows.sample_weight, minlength=n_clusters)
         self.n_clusters_ = int(np.count_nonzero(sizes))

@@ -112,6 +112,8 @@ class DeepClAM(
         Memories in the space of the codes, in the order of the clusters.
     labels_ : ndarray of shape (n_samples,), int64
         Clusters by decreasing size, which is the sum of sample weights.
+    probabilities_ : ndarray of shape (n_samples,), float64
+        Largest of `predict_proba` of each sample.
     n_clusters_ : int
         Clusters that have samples of positive weight.
     n_clusters_curve_ : dict of ndarrays, or None
@@ -380,6 +382,7 @@ class DeepClAM(
         order = order_by_size(self._assign(codes), n_clusters, weight)
         self.cluster_centers_ = self.cluster_centers_[order]
         self.labels_ = self._assign(codes)
+        self.probabilities_ = self._shares(codes).max(axis=1)
         sizes = np.bincount(self.labels_, weight, minlength=n_clusters)
         self.n_clusters_ = int(np.count_nonzero(sizes))
         warn_of_clusters("DeepClAM", sizes)
@@ -415,9 +418,13 @@ class DeepClAM(
         check_is_fitted(self)
         return self._codes(self._check_rows(X, reset=False))
 
-    def _distances(self, X):
-        """Return distances (n, k), float64, of the codes of samples to the memories."""
-        return block_distances(self._encoded(X), self.cluster_centers_, "euclidean", {})
+    def _distances(self, codes):
+        """Return distances (n, k), float64, of codes (n, p) to the memories."""
+        return block_distances(codes, self.cluster_centers_, "euclidean", {})
+
+    def _shares(self, codes):
+        """Return how strongly the memories attract codes (n, p), (n, k)."""
+        return softmax(-self.inverse_temperature_ * np.square(self._distances(codes)))
 
     def predict(self, X) -> np.ndarray:
         """Return the memory that the code of each sample converges to.
@@ -447,8 +454,7 @@ class DeepClAM(
         shares : ndarray of shape (n_samples, n_clusters), float64
             Shares of the first attraction step; rows sum to one.
         """
-        far = np.square(self._distances(X))
-        return softmax(-self.inverse_temperature_ * far)
+        return self._shares(self._encoded(X))
 
     def transform(self, X) -> np.ndarray:
         """Return the codes of samples.
@@ -508,7 +514,7 @@ class DeepClAM(
         score : float
             Between 0 and 1, larger is better; 0 for a single memory.
         """
-        far = self._distances(X)
+        far = self._distances(self._encoded(X))
         weight = sample_weights(sample_weight, far)
         return simplified_silhouette(far, weight)
 

@@ -64,7 +64,10 @@ class FittedMemories(
         shares : ndarray of shape (n_samples, n_clusters), float64
             Not negative; rows sum to one.
         """
-        far = self._divergences(self._rows(X))
+        return self._shares(self._divergences(self._rows(X)))
+
+    def _shares(self, far):
+        """Return how strongly memories attract samples at some distances (n, k)."""
         return softmax(np.log(self.cluster_weights_) - self.inverse_temperature_ * far)
 
     def transform(self, X) -> np.ndarray:
