@@ -16,6 +16,8 @@ shared      two fits at once in two processes: elapsed seconds with the threads 
             On a machine with nothing else to do.
 methods     processor seconds of a second fit with default parameters, by method and
             size, on five blobs in ten dimensions: easy data, training ends early.
+cold        seconds of the code of README.rst and of a warm-up in a process of its own,
+            with imports, where nothing has been compiled.
 
 Samples of no class (-1, noise) are clustered with the others and left out of the index.
 Where a peer is not installed (``pip install -r benchmarks/requirements.txt``), it is
@@ -30,8 +32,10 @@ by seed 0. Features with units of their own are standardised. Results go to
 
 import argparse
 import os
+import re
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from functools import partial
@@ -39,6 +43,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
+from textwrap import dedent
 
 import numpy as np
 from scipy import sparse
@@ -424,6 +429,30 @@ def methods(sizes=(1000, 10_000, 100_000)):
             print(f"{name:26s} n = {n:7d}: {spent:8.2f} s, ARI {ari:.3f}", flush=True)
 
 
+def cold():
+    """Print the seconds of the first page's code and of a warm-up, nothing compiled."""
+    page = (Path(__file__).resolve().parents[1] / "README.rst").read_text("utf-8")
+    first = re.search(r"code-block:: python\n\n((?: {4}.*\n|\n)+)", page)[1]
+    programs = {
+        "the code of README.rst": dedent(first),
+        "a warm-up": "import skdiffclust; skdiffclust.warmup()",
+    }
+    for name, program in programs.items():
+        with tempfile.TemporaryDirectory() as folder:
+            before = os.times()
+            subprocess.run(
+                [sys.executable, "-c", program],
+                env=os.environ | {"NUMBA_CACHE_DIR": folder},
+                stdout=subprocess.DEVNULL,
+                check=True,
+            )
+            after = os.times()
+        elapsed = after.elapsed - before.elapsed
+        spent = after.children_user + after.children_system
+        spent -= before.children_user + before.children_system
+        print(f"{name}: {elapsed:.1f} s, {spent:.1f} of the processor", flush=True)
+
+
 # Fits that train, for `shared`; the names of classes and their parameters.
 TRAINED = {
     "ClAM": ("ClAM", {"n_clusters": 4}),
@@ -535,7 +564,7 @@ def shared(beside=None, only=None):
                 worker.close()
 
 
-PARTS = {part.__name__: part for part in (first_page, defaults, methods)}
+PARTS = {part.__name__: part for part in (first_page, defaults, methods, cold)}
 
 
 def main():
