@@ -365,7 +365,7 @@ def by_set(found, names):
             method: found["true", method][name]["ari"] for method in METHODS["true"]
         }
         best = max(PEERS, key=scores.get)
-        shown = [f"{scores[method]:.2f}" for method in (*OURS, "k-means")]
+        shown = [f"{scores[method]:z.2f}" for method in (*OURS, "k-means")]
         rows.append([name, *shown, f"{scores[best]:.2f} ({best})"])
     return rows
 

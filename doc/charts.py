@@ -7,6 +7,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import MultipleLocator
 
 # The build runs a function as of a script, whose path is the first argument.
 FOLDER = Path(sys.argv[0]).resolve().parent / "benchmarks"
@@ -64,6 +65,7 @@ def draw_values(name, xlabel, ours, folder=FOLDER):
             ax.plot([low, high], [i, i], color=colour, linewidth=2)
             ax.plot(value, i, marker, color=colour, markersize=5)
         ax.set_title(title)
+        ax.xaxis.set_major_locator(MultipleLocator(0.2))
         ax.set_yticks(range(len(methods)), methods)
         ax.grid(axis="x", color="0.9")
     axes[0, 0].invert_yaxis()

@@ -40,7 +40,7 @@ def read(path):
 
 def shape_of(cell):
     """Return the text of a cell with all its numbers alike."""
-    return re.sub(r"-?\d+(\.\d+)?", "0", cell)
+    return re.sub(r"-?\d+(\.\d+)?", "0", re.sub(r"\(\D+\)", "(name)", cell))
 
 
 def assert_same_format(written, name):
@@ -84,6 +84,21 @@ def test_classes_without_labels_are_recorded(load, tmp_path):
     assert [row[0] for row in rows] == list(methods)
     assert list(bench.METHODS) == [row[0] for row in read(FOLDER / "learning.csv")[1]]
     assert_same_format(tmp_path / "table.csv", "learning.csv")
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_all_methods_are_recorded(load, tmp_path):
+    bench = load("bench_all")
+    sets = [one for one in bench.data_sets() if one[0] in ("iris", "moons", "blobs")]
+    bench.defaults(tmp_path, sets)
+    for name in ("all_methods", "all_methods_families", "all_methods_sets"):
+        heading, rows = read(tmp_path / f"{name}.csv")
+        recorded_heading, recorded = read(FOLDER / f"{name}.csv")
+        names = [re.sub(r" \(\d+\)", "", title) for title in heading]
+        known = [re.sub(r" \(\d+\)", "", title) for title in recorded_heading]
+        assert [title for title in known if title in names] == names
+        assert {row[0] for row in rows} <= {row[0] for row in recorded}
+        assert_same_format(tmp_path / f"{name}.csv", f"{name}.csv")
 
 
 def test_charts_show_the_recorded_figures(load):
