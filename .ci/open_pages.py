@@ -3,6 +3,7 @@
     python .ci/open_pages.py FOLDER [--pictures FOLDER]
 
 Each page is opened at 1280 and at 390 pixels. It fails where the page scrolls sideways,
+a line breaks inside a word, text is cut (in terms and their descriptions as elsewhere),
 a picture does not load, elements of the header overlap, a script fails, text has too
 little contrast (in the light and in the dark theme), a control has no name, or the
 keyboard does not reach the link to the content first. Chromium or Chrome is driven
@@ -32,10 +33,14 @@ KINDS = {
     "user guide": "user_guide/index.html",
     "formulas": "user_guide/prcut.html",
     "report": "reproductions/gemini.html",
-    "gallery": "auto_examples/index.html",
+    "figures": "benchmarks/forests.html",
+    "gallery": "gallery.html",
+    "examples": "auto_examples/index.html",
     "example": "auto_examples/compare/plot_*.html",
     "interface": "api/forests.html",
     "class": "generated/skdiffclust.ClAM.html",
+    "many parameters": "generated/skdiffclust.SparseGEMINI.html",
+    "long name": "generated/skdiffclust.forests.minimum_spanning_tree_by_blocks.html",
     "source": "_modules/skdiffclust/*/*.html",
     "search": "search.html",
     "long text": "whats_new.html",
@@ -69,6 +74,37 @@ CHECKS = """
     problems.push(`scrolls sideways: ${document.documentElement.scrollWidth} pixels, ` +
       wide.slice(0, 3).map(name).join(", "));
   }
+
+  // Blocks of code may break anywhere on a narrow screen; tables, code and formulas may
+  // scroll. Whatever else is beyond the edge of what hides or scrolls is cut.
+  const article = document.querySelector(".bd-article") || document.body;
+  const texts = document.createTreeWalker(article, NodeFilter.SHOW_TEXT);
+  const range = document.createRange();
+  const broken = new Set();
+  const cut = new Set();
+  while (texts.nextNode()) {
+    const text = texts.currentNode;
+    const at = text.parentElement;
+    if (!shown(at) || at.closest("mjx-container, .visually-hidden, svg")) continue;
+    let edge = width;
+    for (let e = at; e !== document.documentElement; e = e.parentElement) {
+      if (getComputedStyle(e).overflowX === "visible") continue;
+      edge = Math.min(edge, e.getBoundingClientRect().right);
+    }
+    const scrolls = at.closest("pre, table, .math");
+    for (const word of text.data.matchAll(/[\\p{L}\\p{N}_]+/gu)) {
+      range.setStart(text, word.index);
+      range.setEnd(text, word.index + word[0].length);
+      const boxes = [...range.getClientRects()].filter((box) => box.width > 0.5);
+      const lines = new Set(boxes.map((box) => Math.round(box.top)));
+      const place = at.closest("dt, dd, td, th, h1, h2, h3, p, li") || at;
+      const said = `${place.tagName.toLowerCase()} "${word[0]}"`;
+      if (lines.size > 1 && !at.closest("pre")) broken.add(said);
+      if (!scrolls && boxes.some((box) => box.right > edge + 1)) cut.add(said);
+    }
+  }
+  if (broken.size) problems.push(`breaks inside a word: ${[...broken].slice(0, 5)}`);
+  if (cut.size) problems.push(`is cut: ${[...cut].slice(0, 5)}`);
 
   const header = document.querySelector(".bd-header");
   if (!header) problems.push("has no header");

@@ -16,6 +16,8 @@ shared      two fits at once in two processes: elapsed seconds with the threads 
             On a machine with nothing else to do.
 methods     processor seconds of a second fit with default parameters, by method and
             size, on five blobs in ten dimensions: easy data, training ends early.
+cold        seconds of the code of README.rst and of a warm-up in a process of its own,
+            with imports, where nothing has been compiled.
 
 Samples of no class (-1, noise) are clustered with the others and left out of the index.
 Where a peer is not installed (``pip install -r benchmarks/requirements.txt``), it is
@@ -26,28 +28,37 @@ For "defaults" the sets are generators of scikit-learn and of `skdiffclust.datas
 tables in scikit-learn's wheel, and those of data_sets.py, of at most 2000 samples drawn
 by seed 0. Features with units of their own are standardised. Results go to
 ``bench_all.jsonl`` after each fit, and a second run computes only what is not in it.
+``--record FOLDER`` writes the three tables of the documentation to CSV files there.
+Intervals of 95 % are those of the mean over the sets of a family.
 """
 
 import argparse
 import os
+import re
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
+from collections import Counter
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
+from textwrap import dedent
 
 import numpy as np
 from scipy import sparse
 from shared import (
+    TABLES,
     Results,
     docstrings,
+    interval,
     largest_silhouette,
     load,
     noise_background,
+    record,
     seconds,
     some,
     standardised,
@@ -184,8 +195,7 @@ def tables_and_images():
     X, y = load("digits")
     yield "digits", X, y
     yield "digits, noise behind", noise_background(X, 30), y
-    names = "ctg ecoli heart_statlog letter movlib zoo".split()
-    for name in those_here(*names):
+    for name in those_here(*"ctg ecoli heart_statlog letter movlib zoo".split()):
         X, y = load(name)
         yield name, standardised(X), y
     for name in those_here("house_votes_84", "isolet", "mnist_t10k", "usps_train"):
@@ -297,43 +307,93 @@ def measure(labels_of, X, y, seed):
     }
 
 
-def defaults(seed=0):
+FAMILIES = "round blobs", "curves", "other mixtures", "tables", "images"
+
+
+def family(name):
+    """Return the family of a set, by which indices are averaged."""
+    if name in ("digits", "digits, noise behind", "mnist_t10k", "usps_train"):
+        return "images"
+    if name in TABLES:
+        return "tables"
+    if "blobs" in name:
+        return "round blobs"
+    curves = "circles moons spirals rings curves shell".split()
+    return "curves" if any(word in name for word in curves) else "other mixtures"
+
+
+def overview(found):
+    """Return the rows of the means over all sets, by method."""
+    rows = [["method", "ARI", "AMI", "s", "own number: ARI", "AMI", "s", "right"]]
+    for method in dict(chain(METHODS["true"].items(), METHODS["own"].items())):
+        row = [method]
+        for kind, fields in (
+            ("true", ("ari", "ami", "s")),
+            ("own", ("ari", "ami", "s", "is_right")),
+        ):
+            runs = found.get((kind, method))
+            for field in fields:
+                values = [run[field] for run in runs.values()] if runs else []
+                shown = {"s": ".2f", "is_right": ".0f"}.get(field, ".3f")
+                value = np.sum(values) if field == "is_right" else np.mean(values or 0)
+                row.append(f"{value:{shown}}" if runs else "–")
+        rows.append(row)
+    return rows
+
+
+def by_family(found, names):
+    """Return the rows of the mean ARI of each family, with its interval of 95 %."""
+    families = {name: family(name) for name in names}
+    counts = Counter(families.values()) | Counter(all=len(names))
+    counts = {one: counts[one] for one in (*FAMILIES, "all") if counts[one]}
+    rows = [["method", *(f"{name} ({count})" for name, count in counts.items())]]
+    for method in METHODS["true"]:
+        runs = found["true", method]
+        row = [method]
+        for one in counts:
+            members = [name for name in names if one in ("all", families[name])]
+            row.append(interval([runs[name]["ari"] for name in members]))
+        rows.append(row)
+    return rows
+
+
+def by_set(found, names):
+    """Return the rows of the ARI of each set; the last is of the best of the others."""
+    rows = [["set", *OURS, "k-means", "best of the others"]]
+    for name in names:
+        scores = {
+            method: found["true", method][name]["ari"] for method in METHODS["true"]
+        }
+        best = max(PEERS, key=scores.get)
+        shown = [f"{scores[method]:z.2f}" for method in (*OURS, "k-means")]
+        rows.append([name, *shown, f"{scores[best]:.2f} ({best})"])
+    return rows
+
+
+def defaults(folder=None, sets=None, seed=0):
     """Compute what is not in the file, and print the tables of the documentation."""
     results = Results(Path("bench_all.jsonl"))
-    sets = data_sets()
+    sets = data_sets() if sets is None else sets
     small, _ = datasets.make_blobs(120, centers=3, random_state=0)
     found = {}
-    print(f"Means over {len(sets)} sets; right: their number of classes was found")
-    print("number, method, ARI, AMI, s, right")
     for kind, methods in METHODS.items():
         for method, labels_of in methods.items():
             labels_of(small, 3, 0)  # compiles
-            runs = {
+            found[kind, method] = {
                 name: results.once(
                     [name, method, kind, seed], measure, labels_of, X, y, seed
                 )
                 for name, X, y in sets
             }
-            found[kind, method] = runs
-            ari, ami, spent, right = (
-                np.mean([run[field] for run in runs.values()])
-                for field in ("ari", "ami", "s", "is_right")
-            )
-            print(
-                f"{kind}, {method}, {ari:.3f}, {ami:.3f}, {spent:.2f}, "
-                f"{right * len(sets):.0f}",
-                flush=True,
-            )
-    print("\nARI of each set, true number of clusters; best of the other methods")
-    print("set, n, k", *OURS, "k-means", "best other", sep=", ")
-    for name, X, y in sets:
-        scores = {
-            method: found["true", method][name]["ari"] for method in METHODS["true"]
-        }
-        best = max(PEERS, key=scores.get)
-        shown = [f"{scores[method]:.2f}" for method in (*OURS, "k-means")]
-        shown.append(f"{scores[best]:.2f} ({best})")
-        print(f'   "{name}"', len(X), len(np.unique(y[y >= 0])), *shown, sep=", ")
+    names = [name for name, _, _ in sets]
+    tables = {
+        "all_methods": overview(found),
+        "all_methods_families": by_family(found, names),
+        "all_methods_sets": by_set(found, names),
+    }
+    for name, rows in tables.items():
+        record(rows, folder and folder / f"{name}.csv")
+        print()
     silent = [
         (method, name)
         for method in OURS
@@ -422,6 +482,30 @@ def methods(sizes=(1000, 10_000, 100_000)):
             spent, labels = seconds(labels_of, X, 5, 0)
             ari = adjusted_rand_score(y, labels)
             print(f"{name:26s} n = {n:7d}: {spent:8.2f} s, ARI {ari:.3f}", flush=True)
+
+
+def cold():
+    """Print the seconds of the first page's code and of a warm-up, nothing compiled."""
+    page = (Path(__file__).resolve().parents[1] / "README.rst").read_text("utf-8")
+    first = re.search(r"code-block:: python\n\n((?: {4}.*\n|\n)+)", page)[1]
+    programs = {
+        "the code of README.rst": dedent(first),
+        "a warm-up": "import skdiffclust; skdiffclust.warmup()",
+    }
+    for name, program in programs.items():
+        with tempfile.TemporaryDirectory() as folder:
+            before = os.times()
+            subprocess.run(
+                [sys.executable, "-c", program],
+                env=os.environ | {"NUMBA_CACHE_DIR": folder},
+                stdout=subprocess.DEVNULL,
+                check=True,
+            )
+            after = os.times()
+        elapsed = after.elapsed - before.elapsed
+        spent = after.children_user + after.children_system
+        spent -= before.children_user + before.children_system
+        print(f"{name}: {elapsed:.1f} s, {spent:.1f} of the processor", flush=True)
 
 
 # Fits that train, for `shared`; the names of classes and their parameters.
@@ -535,15 +619,18 @@ def shared(beside=None, only=None):
                 worker.close()
 
 
-PARTS = {part.__name__: part for part in (first_page, defaults, methods)}
+PARTS = {part.__name__: part for part in (first_page, methods, cold)}
 
 
 def main():
     """Print a part."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=[*PARTS, "shared", "worker"])
+    parser.add_argument("part", choices=[*PARTS, "defaults", "shared", "worker"])
     parser.add_argument("--beside", type=Path, help="of shared: another checkout")
     parser.add_argument("--only", nargs="+", help="of shared: some of its estimators")
+    parser.add_argument(
+        "--record", type=Path, metavar="FOLDER", help="of defaults: where tables go"
+    )
     parser.add_argument("--case", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -552,6 +639,8 @@ def main():
         fit_on_request(name, int(n), int(d))
     elif options.part == "shared":
         shared(options.beside, options.only)
+    elif options.part == "defaults":
+        defaults(options.record)
     else:
         PARTS[options.part]()
 

@@ -11,9 +11,9 @@ Trees are those of the public `minimum_spanning_tree`, with its checks. Parts:
 
 points, few, ten, wide, million (Euclidean trees), fits (whole fits beside the tree of
 the peer, also of integers and with min_samples=10), steps (fits where the algorithm
-may change), dense, dense_fit (matrices), sparse (graphs), growth3, growth10, growth50,
-memmap, dask (with dask.distributed; a thread a process, so set OMP_NUM_THREADS=1 and
-NUMBA_NUM_THREADS=1).
+may change), dense, dense_fit (matrices), sparse (graphs), growth (an hour; with
+``--record FILE`` its table goes to a CSV file), memmap, dask (with dask.distributed; a
+thread a process, so set OMP_NUM_THREADS=1 and NUMBA_NUM_THREADS=1).
 
 calibration  memberships over 100 trees under noise, and how often 100 held-out ones of
              another seed agree, and the largest is of the right class, by membership
@@ -21,11 +21,13 @@ consensus    the adjusted Rand index of the cut of the tree, and of the consensu
              tables at the true number, and processor seconds
 """
 
+import argparse
 import os
-import sys
 import tempfile
 import warnings
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 
 # Threads that spin while they wait would take the other thread's processor.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -35,7 +37,7 @@ from scipy.cluster.hierarchy import linkage
 from scipy.sparse import csr_array, triu
 from scipy.sparse.csgraph import minimum_spanning_tree as scipy_tree
 from scipy.spatial.distance import pdist, squareform
-from shared import both_clocks, peak_memory, seconds, tables, versions
+from shared import both_clocks, peak_memory, record, seconds, tables, versions
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.metrics import adjusted_rand_score
 
@@ -47,6 +49,9 @@ from skdiffclust.forests import (
 )
 
 N_RUNS = 5
+# Powers of ten of samples, by the number of features.
+GROWTH = {3: (4, 5, 6, 7), 10: (3, 4, 5, 6), 50: (3, 4, 5, 6)}
+GROWTH_HEADER = ["features", "samples", "seconds", "exponent", "memory / data"]
 
 
 def compare(case, ours, peers, data):
@@ -238,20 +243,32 @@ def sparse():
 
 
 def grow(n_features, exponents):
-    """Print processor times for 10^e samples, and the exponent of their growth."""
-    times = []
+    """Return rows of processor times for 10^e samples, and exponents of their growth.
+
+    The last one has the peak memory of the process, as a multiple of the data.
+    """
+    skdiffclust.warmup()
+    rows = []
+    before = None
     for e in exponents:
         X = normal(10**e, n_features)
         spent, _ = seconds(weight_of_tree, X)
-        times.append(spent)
-        memory = peak_memory() / X.nbytes
-        print(
-            f"10^{e} x {n_features}: processor {spent:.2f} s, peak memory of the "
-            f"process {memory:.1f} x the data",
-            flush=True,
-        )
-    rates = np.round(np.diff(np.log10(times)), 2)
-    print(f"{n_features} features: exponents from size to size {rates.tolist()}")
+        rate = f"{np.log10(spent / before):.2f}" if before else ""
+        is_last = e == exponents[-1]
+        memory = f"{peak_memory() / X.nbytes:.1f}" if is_last else ""
+        shown = np.format_float_positional(spent, 3, fractional=False, trim="-")
+        rows.append([n_features, 10**e, shown, rate, memory])
+        before = spent
+    return rows
+
+
+def growth(path=None, sizes=GROWTH):
+    """Record how the time of a tree grows, one process for each number of features."""
+    rows = [GROWTH_HEADER]
+    with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
+        for n_features, exponents in sizes.items():
+            rows += pool.submit(grow, n_features, exponents).result()
+    record(rows, path)
 
 
 def memmap():
@@ -378,9 +395,6 @@ PARTS = {
     "dense": dense,
     "dense_fit": dense_fit,
     "sparse": sparse,
-    "growth3": lambda: grow(3, (4, 5, 6, 7)),
-    "growth10": lambda: grow(10, (3, 4, 5, 6)),
-    "growth50": lambda: grow(50, (3, 4, 5, 6)),
     "memmap": memmap,
     "dask": dask,
     "calibration": calibration,
@@ -388,16 +402,23 @@ PARTS = {
 }
 
 
-def main(parts):
+def main():
     """Print the parts."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", default=["points", "dense", "sparse"])
+    parser.add_argument("--record", metavar="FILE", help="of growth: a CSV file")
+    options = parser.parse_args()
     names = "numpy numba scipy scikit-learn fastcluster hdbscan fast_hdbscan"
     print(versions(*names.split(), "quitefastmst", "dask"))
     warnings.simplefilter("ignore")
-    if parts != ["dask"]:  # that has the memory of its own kernels only
+    if options.parts != ["dask"]:  # that has the memory of its own kernels only
         skdiffclust.warmup()
-    for part in parts:
-        PARTS[part]()
+    for part in options.parts:
+        if part == "growth":
+            growth(options.record)
+        else:
+            PARTS[part]()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["points", "dense", "sparse"])
+    main()

@@ -1,6 +1,6 @@
 """What do few labels teach: classes without any label, and a linear classifier.
 
-    python benchmarks/bench_learning.py discover
+    python benchmarks/bench_learning.py discover [--record FILE]
     python benchmarks/bench_learning.py probe
 
 "discover": a third of the classes is withheld: none of their samples has a label. Every
@@ -22,11 +22,11 @@ The split, written down before the parameters were chosen:
   peers have usual settings, of which none was tuned. Seeds 20 to 24 report. No method
   sees a label of a withheld class. Seeds reshuffle one set: they are no new data.
 
-Peers: ``raw``, the features; ``cross-entropy`` and ``contrastive`` (supervised, [1]_),
+Peers: ``features``; ``cross-entropy`` and ``contrastive`` (supervised, [1]_),
 a perceptron of the size of ``ours, mlp``, trained on the labelled samples;
 ``contrastive, linear``, the same with the encoder of ours; ``NCA`` of scikit-learn from
-principal components; ``propagation``, scikit-learn's LabelSpreading, whose shares of
-the classes are the embedding; and at the end ``UMAP``, semi-supervised, which needs
+principal components; ``label spreading``, scikit-learn's LabelSpreading, whose shares
+of the classes are the embedding; and at the end ``UMAP``, semi-supervised, which needs
 umap-learn.
 
 "probe": ``make_pipeline(SpanningForestEmbedding(k), LogisticRegression())`` beside
@@ -50,7 +50,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from shared import Results, load
+from shared import Results, load, record
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_rand_score
@@ -197,14 +197,14 @@ def umap(X, labels, k, seed):
 
 
 METHODS = {
-    "raw": lambda X, labels, k, seed: lambda X: X,
+    "features": lambda X, labels, k, seed: lambda X: X,
     "ours": lambda *args: ours("linear", *args),
+    "ours, mlp": lambda *args: ours("mlp", *args),
     "contrastive": lambda *args: contrastive("mlp", *args),
     "contrastive, linear": lambda *args: contrastive("linear", *args),
     "cross-entropy": lambda *args: cross_entropy("mlp", *args),
     "NCA": nca,
-    "propagation": propagation,
-    "ours, mlp": lambda *args: ours("mlp", *args),
+    "label spreading": propagation,
     "UMAP": umap,
 }
 
@@ -221,22 +221,23 @@ def run(name, method, seed):
     }
 
 
-def discover():
-    """Run what the file does not have yet, and print a line for each cell."""
+def discover(path=None, data=DATA, methods=METHODS, seeds=SEEDS):
+    """Run what the file does not have yet, and print the table of withheld classes."""
     results = Results(Path("learning.jsonl"))
-    for method in METHODS:
-        for name in DATA:
+    rows = [["method", *data]]
+    for method, function in methods.items():
+        row = [method]
+        for name in data:
             group = [
-                results.once([name, method, seed], run, name, METHODS[method], seed)
-                for seed in SEEDS
+                results.once([name, method, seed], run, name, function, seed)
+                for seed in seeds
             ]
             ari = np.mean([found["all"] for found in group])
             withheld = [found["withheld"] for found in group]
-            print(
-                f"{name}, {method}: ARI {ari:.3f}, withheld "
-                f"{np.mean(withheld):.3f} ± {np.std(withheld):.3f}",
-                flush=True,
-            )
+            row.append(f"{np.mean(withheld):.3f} ± {np.std(withheld):.3f}")
+            print(f"{name}, {method}: ARI of all {ari:.3f}", flush=True)
+        rows.append(row)
+    record(rows, path)
 
 
 def accuracies(embed, X, labels, X_test, y):
@@ -272,11 +273,15 @@ def main():
     """Run a part on one thread."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", choices=["discover", "probe"])
+    parser.add_argument("--record", metavar="FILE", help="of discover: a CSV file")
     options = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", ConvergenceWarning)
     with threadpool_limits(1):
-        {"discover": discover, "probe": probe}[options.part]()
+        if options.part == "discover":
+            discover(options.record)
+        else:
+            probe()
 
 
 if __name__ == "__main__":

@@ -6,9 +6,10 @@
 (i) ``scipy.sparse.csgraph.minimum_spanning_tree`` in a loop over noisy copies of the
 same similarity, for at most 20 samples and in proportion for more; (ii) with
 ``--published`` the code of the paper's authors in JAX, jit compiled, from a folder of
-their repository LawrenceMMStewart/DiffClust_NeurIPS2023. Rounds of the methods
-alternate, each with a new seed, and the median of their ratios of processor time is
-printed with whether the results agree. Set OMP_NUM_THREADS for the number of threads.
+their repository LawrenceMMStewart/DiffClust_NeurIPS2023, at its commit d710f8a. Rounds
+of the methods alternate, each with a new seed, and the median of their ratios of
+processor time is printed with whether the results agree. Set OMP_NUM_THREADS for the
+number of threads.
 """
 
 import argparse

@@ -1,6 +1,7 @@
 """What several benchmarks need: data, clocks, memory, and results kept in a file."""
 
 import ast
+import csv
 import json
 import os
 import re
@@ -180,6 +181,14 @@ def interval(values):
     drawn = values[rng.randint(len(values), size=(10_000, len(values)))].mean(axis=1)
     low, high = np.quantile(drawn, [0.025, 0.975])
     return f"{values.mean():.3f} [{low:.3f}, {high:.3f}]"
+
+
+def record(rows, path):
+    """Print the rows of a table, and write them to a CSV file where one is named."""
+    csv.writer(sys.stdout, lineterminator="\n").writerows(rows)
+    if path is not None:
+        with Path(path).open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(rows)
 
 
 class Results:

@@ -192,6 +192,7 @@ sphinx_gallery_conf = {
     "doc_module": ("skdiffclust",),
     "reference_url": {"skdiffclust": None},
     "image_srcset": ["2x"],
+    "thumbnail_size": (640, 448),
     "download_all_examples": False,
     "remove_config_comments": True,
     "reset_modules": ("matplotlib", set_style, time_example),
@@ -247,8 +248,22 @@ def example_link(match):
     return f"`an example of scikit-learn <{address}>`__"
 
 
+def let_names_break(app, pagename, templatename, context, doctree):
+    """Let long names break after dots, underscores and the like, not inside words.
+
+    These are the names in headings, in code and in the types of parameters.
+    """
+
+    def with_breaks(match):
+        return re.sub(r"([._=/(])(?=[\w\"'])(?![^<]*>)", r"\1<wbr>", match[0])
+
+    names = r"(?s)<h([12])>.*?</h\1>|(?<=\"pre\">)[^<\s]{24,}|(?<=\"classifier\">)[^<]+"
+    context["body"] = re.sub(names, with_breaks, context.get("body", ""))
+
+
 def setup(app):
     """Connect the functions above to their events."""
     app.connect("env-updated", print_example_times)
     app.connect("autodoc-process-docstring", link_to_scikit_learn)
     app.connect("viewcode-find-source", find_source)
+    app.connect("html-page-context", let_names_break)

@@ -75,7 +75,7 @@ def test_getting_started_prints_what_it_says(tmp_path, monkeypatch, capsys):
     printed = capsys.readouterr().out.strip()
     spaces = re.compile(r"\s+")  # pandas pads its headings
     assert spaces.sub(" ", printed) == spaces.sub(" ", " ".join(expected))
-    assert len((tmp_path / "labelled.csv").read_text().splitlines()) == 179
+    assert len((tmp_path / "labelled.csv").read_text("utf-8").splitlines()) == 179
 
 
 def test_what_is_said_to_those_who_come_from_elsewhere():
@@ -197,6 +197,23 @@ def test_the_benchmarks_can_be_imported(monkeypatch):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_says_what_was_measured_and_not_its_history(page):
+    if page.name == "whats_new.rst":
+        return
+    text = page.read_text(encoding="utf-8")
+    commit = r"\bcommits? [0-9a-f]{7}|\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}\b"
+    assert not re.findall(commit, text)
+    assert not re.findall(r"(?i)\bbusy\b|\d November \d", text)
+
+
+def test_which_method_begins_with_three_questions():
+    _, start = (DOC / "which_method.rst").read_text("utf-8").split("---\n\n", 1)
+    questions = re.findall(r"^\d\. \*\*(.*\?)\*\*", start, flags=re.MULTILINE)
+    assert questions == ["Are there gaps?", "Is there a graph?", "Are there labels?"]
+    assert start.startswith("1. ")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_files_and_markers_of_the_commands_exist(page):
     for literal in literals(page):
         for path in re.findall(
@@ -208,5 +225,9 @@ def test_the_files_and_markers_of_the_commands_exist(page):
             assert re.search(rf"^    {marker}:", markers, flags=re.MULTILINE), marker
 
 
-def test_the_gallery_is_small():
-    assert 0 < len(list((ROOT / "examples").glob("*/plot_*.py"))) <= 30
+def test_the_gallery_is_small_and_has_each_example_once():
+    examples = {str(path) for path in (ROOT / "examples").glob("*/plot_*.py")}
+    assert 0 < len(examples) <= 30
+    page = (DOC / "gallery.rst").read_text("utf-8")
+    shown = [str(ROOT / name) for name in re.findall(r"\.\./(examples/.*)", page)]
+    assert sorted(shown) == sorted(examples)

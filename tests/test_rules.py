@@ -23,7 +23,8 @@ def test_numbers_are_found_anywhere(tmp_path):
         "class B:\n"
         "    c: int = 7\n"
         "    def d(self, e=-3, *, f=9.0):\n"
-        "        return [x + 1e-3 for x in e] or True\n"
+        "        return [x + 1e-3 for x in e] or True\n",
+        encoding="utf-8",
     )
     assert sorted(rules_numbers.numbers_in(path)) == [
         ("A", 0.5),

@@ -97,6 +97,16 @@ constrained = fixture_of(
 
 
 @pytest.fixture(scope="session")
+def all_estimators(global_random_seed):
+    """One of each estimator but the one whose fits take seconds, seeded."""
+    estimators = [clone(ESTIMATORS[name]) for name in ESTIMATORS if name not in IN_FULL]
+    for one in estimators:
+        if "random_state" in one.get_params():
+            one.set_params(random_state=global_random_seed)
+    return estimators
+
+
+@pytest.fixture(scope="session")
 def fit():
     """``fit(estimator, X)``, with labels of every other row if it needs labels."""
 

@@ -250,7 +250,7 @@ def test_kernels_on_disk_are_known_but_for_those_of_other_code(tmp_path, monkeyp
 
     def load(code):
         sys.modules.pop("kernel_of_a_test", None)
-        path.write_text(SOURCE.format(code))
+        path.write_text(SOURCE.format(code), encoding="utf-8")
         return importlib.import_module("kernel_of_a_test").twice
 
     first = load("lambda x: 2 * x")
