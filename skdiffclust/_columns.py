@@ -11,7 +11,7 @@ from skdiffclust._validation import NOT_NUMBERS, refuse_container
 # Beginnings of the names of types of categories, in pandas and polars, and of Arrow.
 _CATEGORIES = (
     "object",
-    "str",
+    "string",
     "large_string",
     "cat",
     "enum",
@@ -98,7 +98,7 @@ def _is_category(X, j):
                 f"Got {X.columns[j]!r} of type object with {number!r} instead. Convert "
                 "it with pandas.to_numeric, or to strings if its numbers are names."
             )
-    return kind.startswith(_CATEGORIES)
+    return kind == "str" or kind.startswith(_CATEGORIES)
 
 
 def _is_number(value):
@@ -150,17 +150,28 @@ def _read_column(column, name, is_category):
     return values, is_gap
 
 
+def levels_of(name, entries, is_gap):
+    """Return the different entries (n,) that are not missing, in the order of text."""
+    try:
+        return sorted(set(entries[~is_gap].tolist()), key=str)
+    except TypeError as error:
+        raise ValueError(
+            "The columns of the 'X' parameter that are categories must have levels "
+            f"that can be compared. Got {name!r} with others instead: {error}. Convert "
+            "them to strings."
+        ) from error
+
+
 def _entries(column):
     """Return the entries (n,) of a column, None where missing, and where that is."""
     if hasattr(column, "is_null"):
         entries = np.array([*column.to_list(), None], dtype=object)[:-1]
     else:
-        entries = np.asarray(column, dtype=object if hasattr(column, "isna") else None)
+        entries = np.asarray(column)
+    if entries.dtype.kind not in "biuf" and hasattr(column, "isna"):
+        entries = np.where(column.isna(), None, np.asarray(column, dtype=object))
     if entries.dtype.kind not in "fO":
         return entries, np.zeros(len(entries), dtype=bool)
-    if hasattr(column, "isna"):
-        is_gap = np.asarray(column.isna(), dtype=bool)
-        entries = np.where(is_gap, None, entries)
     # Only NaN differs from itself.
     is_gap = (entries == None) | (entries != entries)  # noqa: E711
     return entries, is_gap.astype(bool)

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from skdiffclust._columns import categorical_mask, read_columns
+from skdiffclust._columns import categorical_mask, levels_of, read_columns
 from skdiffclust._compat import effective_n_threads
 from skdiffclust._duplicates import equal_rows
 from skdiffclust._threads import run_chunks
@@ -118,11 +118,11 @@ def gower_encoder(X, categorical_features="from_dtype", sample_weight=None):
     lows = np.zeros(len(columns))
     half_ranges = np.ones(len(columns))
     encoded = np.empty((n_samples, len(columns)))
-    for j, (_, values, is_gap) in enumerate(columns):
+    for j, (name, values, is_gap) in enumerate(columns):
         known = values[counted & ~is_gap]
         levels.append(None)
         if is_category[j]:
-            levels[j] = sorted(set(values[~is_gap].tolist()), key=str)
+            levels[j] = levels_of(name, values, is_gap)
         elif len(known):
             lows[j] = known.min()
             # Halves, since the difference of two numbers may overflow.
