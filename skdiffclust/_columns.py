@@ -168,10 +168,17 @@ def _entries(column):
         entries = np.array([*column.to_list(), None], dtype=object)[:-1]
     else:
         entries = np.asarray(column)
-    if entries.dtype.kind not in "biuf" and hasattr(column, "isna"):
-        entries = np.where(column.isna(), None, np.asarray(column, dtype=object))
-    if entries.dtype.kind not in "fO":
+    if entries.dtype.kind == "f":
+        return entries, np.isnan(entries)
+    if hasattr(column, "isna") and entries.dtype.kind not in "biu":
+        entries = np.asarray(column, dtype=object)
+    if entries.dtype != object:
         return entries, np.zeros(len(entries), dtype=bool)
-    # Only NaN differs from itself.
-    is_gap = (entries == None) | (entries != entries)  # noqa: E711
-    return entries, is_gap.astype(bool)
+    is_gap = np.array([_is_missing(entry) for entry in entries], dtype=bool)
+    return np.where(is_gap, None, entries), is_gap
+
+
+def _is_missing(value):
+    """Whether a value is None, or not equal to itself, as NaN, NaT and pandas.NA."""
+    is_equal = value == value
+    return value is None or not isinstance(is_equal, bool | np.bool_) or not is_equal

@@ -207,6 +207,8 @@ def test_containers(name):
         other = clone(expected).set_params(categorical_features=features)
         assert np.array_equal(other.fit(objects).labels_, expected.labels_)
         assert np.array_equal(other.fit(objects.tolist()).labels_, expected.labels_)
+        missing = frame.to_numpy(object)
+        assert np.array_equal(other.predict(missing), expected.labels_)
     by_name = {"categorical_features": ["colour", "kind", "owned"]}
     by_name = clone(expected).set_params(**by_name).fit(frame)
     assert np.array_equal(by_name.labels_, expected.labels_)
