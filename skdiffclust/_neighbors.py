@@ -120,9 +120,9 @@ def nearest_sample(X_train, X, *, metric="euclidean"):
         Sparse samples have one of `SPARSE_METRICS`.
     X : {ndarray, sparse} of shape (m, d)
         If metric="precomputed", finite distances (m, n_train), an array.
-    metric : str or callable
+    metric : str, callable or GowerEncoder
         As in `sklearn.metrics.pairwise_distances`; what it estimates from data is
-        estimated from X_train.
+        estimated from X_train. Or the encoder of both, dense, with missing values.
 
     Returns
     -------
@@ -152,6 +152,8 @@ def k_nearest(T, X, k, metric="euclidean"):
     then by index. As in `nearest_sample`, the result of a row does not depend on the
     other rows.
     """
+    if hasattr(metric, "nearest"):
+        return metric.nearest(X, T, k)
     if sp.issparse(T) or sp.issparse(X):
         return _sparse_nearest(T, X, k, metric)
     T = np.asarray(T, dtype=np.float64)

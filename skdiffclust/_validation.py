@@ -13,7 +13,7 @@ from skdiffclust._compat import Interval, check_sample_weight
 from skdiffclust._warnings import warn
 
 # Types of entries that float() converts silently, or fails on.
-_NOT_NUMBERS = (
+NOT_NUMBERS = (
     str,
     bytes,
     complex,
@@ -144,7 +144,7 @@ def refuse_silent_conversion(X, *, name="X"):
     if values.dtype.kind not in "OcUSMm":
         return
     numbered = enumerate(values.flat)
-    refused = ((i, value) for i, value in numbered if isinstance(value, _NOT_NUMBERS))
+    refused = ((i, value) for i, value in numbered if isinstance(value, NOT_NUMBERS))
     place, entry = next(refused, (None, None))
     if place is None:
         return

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
-from numbers import Integral, Number
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +12,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
+from skdiffclust._columns import categorical_mask, levels_of, read_columns
 from skdiffclust._compat import Interval, check_pandas_support, validate_params
 from skdiffclust._constraints import numbers_of_names
 from skdiffclust._drawing import axes_of
@@ -406,58 +407,33 @@ def _as_matrix(X):
 
 def _encoded(frame):
     """Return the (name, level) of m features of a data frame, and float64 (n, m)."""
+    is_category = categorical_mask(frame, "from_dtype")
     encoded = []
-    is_pandas = hasattr(frame, "iloc")
-    for j, name in enumerate(frame.columns):
-        column = frame.iloc[:, j] if is_pandas else frame[:, j]
-        kind = str(column.dtype).lower()
-        # In pandas and polars, and of Arrow in pandas.
-        if kind.startswith(("object", "str", "cat", "enum", "bool", "dictionary")):
-            is_gap = np.asarray(column.isna() if is_pandas else column.is_null())
-            encoded += _indicators(name, kind, column.to_list(), is_gap)
-        elif kind.startswith(("int", "uint", "float", "double", "decimal", "sparse")):
-            encoded.append(
-                (
-                    (name, None),
-                    column.to_numpy(float, na_value=np.nan)
-                    if is_pandas
-                    else column.cast(float).to_numpy(),
-                )
-            )
+    for j, (name, entries, is_gap) in enumerate(read_columns(frame, is_category)):
+        if is_category[j]:
+            encoded += _indicators(name, entries, is_gap)
         else:
-            raise ValueError(
-                "The columns of the 'X' parameter of describe_clusters must be numbers "
-                f"or categories. Got {name!r} of type {column.dtype} instead. Convert "
-                "dates and times to numbers, for instance to days."
-            )
+            encoded.append(((name, None), entries))
     values = np.reshape([values for _, values in encoded], (len(encoded), len(frame)))
     return [column for column, _ in encoded], values.T
 
 
-def _indicators(name, kind, entries, is_gap):
+def _indicators(name, entries, is_gap):
     """Return a list of ((name, level), float64 (n,)) of a column of categories.
 
-    Each is 1 at the level, and NaN where none is known. Of booleans, True is enough.
+    Each is 1 at the level, and NaN where none is known. Of Booleans, True is enough.
     """
-    entries = np.where(is_gap, None, np.array([*entries, None], dtype=object)[:-1])
-    levels = sorted(set(entries[~is_gap]), key=str)
-    numbers = [v for v in levels if isinstance(v, Number) and not isinstance(v, bool)]
-    if kind == "object" and numbers:
-        raise ValueError(
-            "The columns of numbers of the 'X' parameter of describe_clusters must "
-            f"have a numeric type. Got {name!r} of type object with {numbers[0]!r} "
-            "instead. Convert it with pandas.to_numeric, or to strings if its numbers "
-            "are names."
-        )
+    levels = levels_of(name, entries, is_gap)
     check_dense_size(
         len(entries),
         len(levels),
         what=f"the matrix of the levels of column {name!r}",
         remedy="Drop columns of identifiers, or merge their rare levels.",
     )
+    is_boolean = all(isinstance(level, bool) for level in levels)
     return [
         ((name, level), np.where(is_gap, np.nan, entries == level))
-        for level in (levels[-1:] if kind.startswith("bool") else levels)
+        for level in (levels[-1:] if is_boolean else levels)
     ]
 
 

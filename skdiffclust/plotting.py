@@ -555,7 +555,7 @@ class NClustersCurveDisplay:
     ----------
     curve : dict of array-like
         Columns of equal length: "n_clusters" and others, such as `n_clusters_curve_` of
-        a fitted estimator.
+        a fitted estimator. ``pandas.DataFrame(curve)`` is a table of it.
     n_clusters : int or None, default=None
         Number of clusters that is marked.
 
@@ -680,6 +680,9 @@ class ClustererComparisonDisplay:
 
     Attributes
     ----------
+    axes_ : ndarray of matplotlib Axes
+        Axes of the agreement, of the stability, and of the samples, one for each
+        clusterer.
     figure_ : matplotlib Figure or SubFigure
         Figure with the plot.
     image_ : matplotlib AxesImage
@@ -784,15 +787,14 @@ class ClustererComparisonDisplay:
             figure = plt.figure(figsize=(2.6 * n_columns, 6.4), layout="constrained")
         self.figure_ = figure
         upper, lower = figure.subfigures(2, 1, height_ratios=(1.2, 1.0))
-        left, right = upper.subplots(1, 2)
-        self._draw_agreement(left, names)
-        self._draw_stability(right, names)
+        panels = lower.subplots(1, len(names))
+        self.axes_ = np.append(upper.subplots(1, 2), panels)
+        self._draw_agreement(self.axes_[0], names)
+        self._draw_stability(self.axes_[1], names)
         shown = at_most(np.arange(n_samples), max_samples)
         style = {"s": 8, "linewidths": 0} | (point_kw or {})
         self.points_ = {}
-        for name, ax in zip(
-            names, np.ravel(lower.subplots(1, len(names))), strict=True
-        ):
+        for name, ax in zip(names, self.axes_[2:], strict=True):
             colours = _label_colours(comparison.labels[name][shown])
             self.points_[name] = ax.scatter(*positions[shown].T, c=colours, **style)
             ax.set_title(f"{name}: {comparison.n_clusters[name]} clusters", fontsize=9)

@@ -271,6 +271,8 @@ def test_the_picture_shows_what_was_found(blobs):
     for line, name in zip(display.null_points_, found.names, strict=True):
         assert_array_equal(line.get_xdata(), found.null_stability[name])
     assert set(display.points_) == set(found.names)
+    artists = [display.image_, display.bars_[0], *display.points_.values()]
+    assert [artist.axes for artist in artists] == [*display.axes_]
     colours = display.points_["forest"].get_facecolors()
     assert len(np.unique(colours, axis=0)) == 3
     with pytest.raises(ValueError, match=r"must have shape \(120, 2\)"):

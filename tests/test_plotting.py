@@ -6,6 +6,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from numpydoc.docscrape import ClassDoc
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.mixture import GaussianMixture
@@ -19,6 +20,7 @@ from skdiffclust import (
     SpanningForestClustering,
     SparseGEMINI,
     SparseGEMINICV,
+    inspection,
     plotting,
 )
 from skdiffclust.plotting import (
@@ -44,6 +46,24 @@ def closed_figures():
 @pytest.fixture(scope="module")
 def moons():
     return make_moons(60, noise=0.04, random_state=0)
+
+
+def test_every_display_names_its_axes_by_one_rule():
+    """One plot is on `ax_`, several are on `axes_`; both have a `figure_`."""
+    displays = {
+        public
+        for module in (inspection, plotting)
+        for public in vars(module).values()
+        if isinstance(public, type) and public.__name__.endswith("Display")
+    }
+    assert len(displays) >= 9
+    for display in displays:
+        attributes = ClassDoc(display)["Attributes"]
+        kinds = {attribute.name: attribute.type for attribute in attributes}
+        assert len({"ax_", "axes_"} & kinds.keys()) == 1, display
+        assert kinds.get("ax_", "matplotlib Axes") == "matplotlib Axes"
+        assert kinds.get("axes_", "ndarray").startswith("ndarray")
+        assert "figure_" in kinds
 
 
 def ends(lines):
@@ -400,6 +420,8 @@ def test_curves_of_centres(model):
     display = NClustersCurveDisplay.from_estimator(model.fit(X))
     assert list(display.lines_) == ["separation", "score"]
     assert display.n_clusters == 3
+    table = pytest.importorskip("pandas").DataFrame(model.n_clusters_curve_)
+    assert [*table] == ["n_clusters", "separation", "score"]
 
 
 def test_colours_of_clusters_are_those_of_the_style():

@@ -137,9 +137,10 @@ def read_samples(settings, X, graph=None):
         graph = check_graph(X, caller=owner, name="X")
         return Samples(None, graph, np.arange(graph.shape[0]), None)
     rows = canonical_rows(X) if sp.issparse(X) else X
-    refuse_overflow([rows])
-    refuse_underflow(rows)
     affinity = settings.new_affinity
+    if isinstance(affinity.metric, str):
+        refuse_overflow([rows])
+        refuse_underflow(rows)
     if graph is None:
         graph = affinity.fit(rows)
         kind = affinity.kind
@@ -190,7 +191,7 @@ class Affinity:
             neighbours transformer
     n_neighbors : int or "auto"
         Clipped to what the number of samples allows; "auto" is chosen from X.
-    metric : {"euclidean", "cosine"}
+    metric : {"euclidean", "cosine"} or GowerEncoder
         Of nearest neighbours.
     temperature : float
     owner : str
@@ -235,7 +236,8 @@ class Affinity:
         Both are numbers of fitted samples, (m,) and (p,).
         """
         points = self.points
-        return nearest_sample(points[kept], points[others])
+        metric = _metric_of_points(self.metric)
+        return nearest_sample(points[kept], points[others], metric=metric)
 
     def relate(self, graph):
         """Scale links to the unit of a given graph (n, n) of the samples that are kept.
@@ -337,9 +339,15 @@ class Affinity:
 def as_points(X, metric):
     """Return the points (n, d) whose Euclidean distances order neighbours.
 
-    For "cosine" they have length one; ValueError for rows of zeros.
+    For "cosine" they have length one; ValueError for rows of zeros. Rows that a
+    GowerEncoder encoded stay as they are.
     """
-    return X if metric == "euclidean" else unit_rows(X.astype(np.float64, copy=False))
+    return unit_rows(X.astype(np.float64, copy=False)) if metric == "cosine" else X
+
+
+def _metric_of_points(metric):
+    """Return what compares points of `as_points`."""
+    return "euclidean" if isinstance(metric, str) else metric
 
 
 def count_ranked(n_samples, n_features):
@@ -369,8 +377,8 @@ def neighbor_links(points, new, n_neighbors, metric, *, is_ranked):
 
     def find(rows, n_found):
         if new is not None:
-            return _nearest(points, new[rows], n_found)
-        neighbors, distances = _nearest_of_rows(points, rows, n_found + 1)
+            return _nearest(points, new[rows], n_found, metric)
+        neighbors, distances = _nearest_of_rows(points, rows, n_found + 1, metric)
         others = are_others(neighbors, rows)
         shape = len(rows), n_found
         return neighbors[others].reshape(shape), distances[others].reshape(shape)
@@ -413,25 +421,26 @@ def _links(neighbors, distances, weights, n_points, metric):
     return sp.csr_array((shared[kept], neighbors[kept], starts), shape=shape)
 
 
-def _nearest(points, new, k):
+def _nearest(points, new, k, metric):
     """Return the nearest of points (n, d) to new rows (m, k), and how far they are.
 
     Ties, of which data of few values have many, go to samples in a random order: those
     of the first classes would gain if samples are sorted by class.
     """
     order = np.random.RandomState(0).permutation(points.shape[0])
-    neighbors, distances = k_nearest(points[order], new, k)
+    points = points[order]
+    neighbors, distances = k_nearest(points, new, k, _metric_of_points(metric))
     return order[neighbors], distances
 
 
-def _nearest_of_rows(points, rows, k):
+def _nearest_of_rows(points, rows, k, metric):
     """Return the nearest of points (n, d) to its own rows (m,), and how far they are.
 
     Two to seven times as fast as `_nearest` of dense samples, because ties are resolved
     as they come, and are equal up to rounding only.
     """
-    if sp.issparse(points):
-        return _nearest(points, points[rows], k)
+    if sp.issparse(points) or not isinstance(metric, str):
+        return _nearest(points, points[rows], k, metric)
     # Centred, because products of samples with a large offset lose digits.
     X = center(points)
     nearest = np.empty((len(rows), k), dtype=np.int64)

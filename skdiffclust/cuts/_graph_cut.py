@@ -9,6 +9,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._assignments import relabel_by_size
+from skdiffclust._columns import check_table
 from skdiffclust._compat import (
     HasMethods,
     Interval,
@@ -16,8 +17,9 @@ from skdiffclust._compat import (
     available_if,
     fit_context,
 )
+from skdiffclust._gower import gower_encoder
 from skdiffclust._history import keep_state_on_error
-from skdiffclust._validation import validate_rows
+from skdiffclust._validation import sample_weights, validate_rows
 from skdiffclust.cuts._graph import (
     GraphSettings,
     check_links,
@@ -110,10 +112,15 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         the same distance share the weights of their ranks. "auto" is 10 if the
         neighbours are not ranked, else 20, or for up to three features half the square
         root of n_samples, between 10 and 20, since clusters may be thin.
-    metric : {"euclidean", "cosine"}, default="euclidean"
+    metric : {"euclidean", "cosine", "gower"}, default="euclidean"
         Distance of the nearest neighbours; other affinities do not use it. With
         "cosine", as for text, the length of a sample has no influence, and samples
-        whose cosine is not positive are never neighbours.
+        whose cosine is not positive are never neighbours. "gower" is for tables of
+        numbers and categories with missing values, see :doc:`/user_guide/mixed_data`.
+    categorical_features : "from_dtype", array-like or None, default="from_dtype"
+        Columns of categories, with metric="gower": a mask, indices or names.
+        "from_dtype" is those of strings, categories, Booleans and objects of a data
+        frame; None is none.
     temperature : float, default=1.0
         Scale of "rbf" and "cosine"; other affinities do not use it.
     cut : {"normalized", "ratio"}, default="normalized"
@@ -141,15 +148,15 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         cluster has more than two nodes. "place": into the cluster of the nearest
         sample, or, where there are no features, into the largest cluster.
         "noise": they are labelled -1, and do not count in the mean size. Larger parts
-        are clusters; if there are more of them than clusters, parts are combined,
-        starting with the largest, by adding each one to the smallest cluster so far.
+        are clusters; if there are too many, they are combined, each, from the largest
+        on, with the smallest cluster so far.
     init : {"multilevel", "spectral"}, default="multilevel"
         Where the search starts: "multilevel" coarsens the graph in random order,
         without eigenvectors, "spectral" starts from the labels of spectral clustering.
     n_init : int or "auto", default="auto"
         Number of searches, which are combined; with "spectral", of runs of k-means.
-        "auto" is 10; on graphs of less than a hundred thousand edges there are more, up
-        to 20, and on those of more than three million fewer, at least 2.
+        "auto" is 10 for graphs of a hundred thousand to three million edges, up to 20
+        for smaller and at least 2 for larger ones.
     random_state : int, RandomState instance or None, default=None
         Determines all random numbers.
 
@@ -193,15 +200,12 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     spectral clustering with the same `random_state`, and never returns a higher cut,
     unless sizes are bounded or samples are equal.
 
-    The user guide describes the rule of ``n_clusters="auto"``.
-
     Equal samples share a cluster. The cut increases with the number of clusters, and
     does not choose it; the modularity, which `score` returns, may be compared over
     numbers of clusters on networks, but errs on graphs of neighbours: use
     ``n_clusters="auto"`` there. For large graphs, searches run in threads; the
-    labels do not depend on the number of threads. Graphs with negative weights raise an
-    error. The training samples are kept in the fitted estimator, because `predict`
-    needs them. The cost is O(n_edges) for each search, and that of the neighbours.
+    labels do not depend on the number of threads. The training samples are kept for
+    `predict`. The cost is O(n_edges) for each search, and that of the neighbours.
 
     References
     ----------
@@ -222,6 +226,8 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
 
     _parameter_constraints = {
         **GRAPH_CONSTRAINTS,
+        "metric": [StrOptions({"euclidean", "cosine", "gower"})],
+        "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
         "min_cluster_size": [
             Interval(Real, 0, None, closed="left"),
             StrOptions({"auto"}),
@@ -237,7 +243,8 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         *,
         affinity: object = "ranked_neighbors",
         n_neighbors: int | np.integer | Literal["auto"] = "auto",
-        metric: Literal["euclidean", "cosine"] = "euclidean",
+        metric: Literal["euclidean", "cosine", "gower"] = "euclidean",
+        categorical_features: object = "from_dtype",
         temperature: float = 1.0,
         cut: Literal["normalized", "ratio"] = "normalized",
         min_cluster_size: float | Literal["auto"] = "auto",
@@ -251,6 +258,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         self.affinity = affinity
         self.n_neighbors = n_neighbors
         self.metric = metric
+        self.categorical_features = categorical_features
         self.temperature = temperature
         self.cut = cut
         self.min_cluster_size = min_cluster_size
@@ -281,6 +289,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
                 array-like or sparse matrix of shape (n_samples, n_samples) if \
                 affinity="precomputed"
             Samples, or the graph itself. Sparse samples are never made dense whole.
+            With metric="gower", a data frame or an array, with missing values.
         y : None
             Ignored. Known labels go to `partial_labels`.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -333,8 +342,9 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         )
 
         rng = check_random_state(self.random_state)
+        X, metric = self._encoded(X, sample_weight)
         settings = SearchSettings(
-            GraphSettings.of(self.get_params(deep=False), type(self).__name__),
+            self._graph_settings(metric),
             self.n_clusters,
             min_cluster_size=self.min_cluster_size,
             max_imbalance=self.max_imbalance,
@@ -342,7 +352,6 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
             init=self.init,
             n_init=self.n_init,
         )
-        X = validate_rows(self, X, accept_sparse="csr")
         samples = read_samples(settings.graph, X, graph)
         problem, n_clusters, number = read_problem(
             settings,
@@ -365,6 +374,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         labels[clustered], _ = relabel_by_size(
             labels[clustered], problem.sizes[clustered]
         )
+        self._metric = metric
         self.labels_ = labels
         self.cluster_sizes_ = np.bincount(labels[clustered])
         self.n_clusters_ = len(self.cluster_sizes_)
@@ -408,7 +418,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
             Cluster of each sample.
         """
         check_is_fitted(self)
-        X = check_rows(self, X)
+        X = self._check_new(X)
         if is_precomputed(self.affinity):
             X = check_links(X)
         return self._predictor.labels(X)
@@ -437,12 +447,40 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
             Between -1/2 and 1; 0 for a single cluster, or without edges.
         """
         check_is_fitted(self)
-        settings = GraphSettings.of(self.get_params(deep=False), type(self).__name__)
-        return modularity_score(settings, self._predictor, check_rows(self, X))
+        settings = self._graph_settings(self._metric)
+        return modularity_score(settings, self._predictor, self._check_new(X))
+
+    def _encoded(self, X, sample_weight):
+        """Return checked samples (n, d), and their metric: an encoder for a table."""
+        if self.metric != "gower":
+            return validate_rows(self, X, accept_sparse="csr"), self.metric
+        if self.affinity not in ("ranked_neighbors", "nearest_neighbors"):
+            raise ValueError(
+                "The 'affinity' parameter of GraphCutClustering must be "
+                "'ranked_neighbors' or 'nearest_neighbors' with metric='gower'. Got "
+                f"{self.affinity!r} instead."
+            )
+        X = check_table(self, X)
+        weights = None if sample_weight is None else sample_weights(sample_weight, X)
+        return gower_encoder(X, self.categorical_features, weights)[::-1]
+
+    def _check_new(self, X):
+        """Return checked samples (m, d) of a fitted estimator."""
+        if self.metric == "gower":
+            return self._metric.encode(check_table(self, X, reset=False))
+        return check_rows(self, X)
+
+    def _graph_settings(self, metric):
+        """Return the settings of the graph, with the metric or its encoder."""
+        params = {**self.get_params(deep=False), "metric": metric}
+        return GraphSettings.of(params, type(self).__name__)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = is_precomputed(self.affinity)
-        tags.input_tags.sparse = True
+        is_mixed = self.metric == "gower"
+        tags.input_tags.sparse = not is_mixed
+        tags.input_tags.allow_nan = is_mixed
+        tags.input_tags.categorical = is_mixed
         tags.input_tags.positive_only = is_precomputed(self.affinity)
         return tags

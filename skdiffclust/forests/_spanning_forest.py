@@ -12,6 +12,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._affinity import METRICS, is_clean_distances
+from skdiffclust._columns import check_table
 from skdiffclust._compat import (
     CallbackSupportMixin,
     Interval,
@@ -21,6 +22,7 @@ from skdiffclust._compat import (
     validate_params,
 )
 from skdiffclust._constraints import as_constraints, check_feasible, restrict
+from skdiffclust._gower import gower_encoder
 from skdiffclust._history import FitTask, drop_stale, keep_state_on_error
 from skdiffclust._neighbors import SPARSE_METRICS
 from skdiffclust._validation import validate_rows
@@ -76,7 +78,13 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X is
         then a symmetric matrix of distances, dense, or sparse, where every stored entry
         is an edge, zeros too. Euclidean, cosine and "haversine" distances are the
-        fastest, then Manhattan and Chebyshev distances in few dimensions.
+        fastest, then Manhattan and Chebyshev distances in few dimensions. "gower" is
+        for tables of numbers and categories with missing values, see
+        :doc:`/user_guide/mixed_data`.
+    categorical_features : "from_dtype", array-like or None, default="from_dtype"
+        Columns of categories, with metric="gower": a mask, indices or names.
+        "from_dtype" is those of strings, categories, Booleans and objects of a data
+        frame; None is none.
     cut_rule : {"size_weighted", "longest"}, default="size_weighted"
         Which edge is cut next: the longest, as in single linkage, or the one with the
         largest score, its length times ``(a * b / (a + b)) ** 0.75``, where a and b are
@@ -193,7 +201,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             None,
         ],
         "distance_threshold": [Interval(Real, 0, None, closed="left"), None],
-        "metric": [StrOptions(METRICS | {"precomputed"}), callable],
+        "metric": [StrOptions(METRICS | {"precomputed", "gower"}), callable],
+        "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
         "cut_rule": [StrOptions({"size_weighted", "longest"})],
         "min_cluster_size": [Interval(Integral, 1, None, closed="left")],
         "min_samples": [Interval(Integral, 1, None, closed="left"), None],
@@ -211,6 +220,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         *,
         distance_threshold: float | None = None,
         metric: str | Callable[..., Any] = "euclidean",
+        categorical_features: object = "from_dtype",
         cut_rule: Literal["size_weighted", "longest"] = "size_weighted",
         min_cluster_size: int | np.integer = 1,
         min_samples: int | np.integer | None = None,
@@ -224,6 +234,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         self.n_clusters = n_clusters
         self.distance_threshold = distance_threshold
         self.metric = metric
+        self.categorical_features = categorical_features
         self.cut_rule = cut_rule
         self.min_cluster_size = min_cluster_size
         self.min_samples = min_samples
@@ -254,7 +265,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         X : array-like or sparse matrix of shape (n_samples, n_features), or of shape \
                 (n_samples, n_samples) if metric="precomputed"
             Samples, or distances between samples. Sparse samples need one of the
-            metrics "euclidean", "l2", "sqeuclidean" and "cosine".
+            metrics "euclidean", "l2", "sqeuclidean" and "cosine". With metric="gower",
+            a data frame or an array, with missing values.
         y : None
             Ignored. Known labels go to `partial_labels`.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -298,13 +310,16 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         self._check_perturbations(constraints)
         weights = checked_weights(sample_weight, X, self.metric)
         task = FitTask.root(self, X, y, 1 + self.n_perturbations)
-        samples = samples_in_order(X, weights, self.metric, by_index=tree is not None)
+        metric = self.metric
+        if metric == "gower":
+            metric, X = gower_encoder(X, self.categorical_features, weights)
+        samples = samples_in_order(X, weights, metric, by_index=tree is not None)
         order = samples.order
         if constraints is not None:
             constraints = restrict(constraints, samples.rows)
 
         growth = task.subtask("tree")
-        lengths = lengths_of(samples.X, self.metric, samples.firsts, is_clean=is_clean)
+        lengths = lengths_of(samples.X, metric, samples.firsts, is_clean=is_clean)
         lengths = mutual_reachability(lengths, self.min_samples, self.n_jobs)
         n_clusters = None if self.n_clusters == "auto" else self.n_clusters
         if n_clusters is not None:
@@ -346,8 +361,9 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             labels = memberships.argmax(axis=1) if self.consensus else labels
 
         self._publish(tree, hierarchy, cut, samples)
+        self._metric = metric
         self._weights = weights
-        self._place, *self._aside = samples.predicted(X, self.metric)
+        self._place, *self._aside = samples.predicted(X, metric)
         self.labels_ = labels[self._place]
         if memberships is not None:
             self.memberships_ = memberships[self._place]
@@ -439,8 +455,12 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     def _nearest(self, X):
         """Return the nearest training sample (m,) of each sample, and how far it is."""
         check_is_fitted(self)
-        X = validate_rows(self, X, reset=False, accept_sparse=self._sparse_formats())
-        return self._samples.nearest(X, self.metric)
+        if self.metric == "gower":
+            X = self._metric.encode(check_table(self, X, reset=False))
+        else:
+            formats = self._sparse_formats()
+            X = validate_rows(self, X, reset=False, accept_sparse=formats)
+        return self._samples.nearest(X, self._metric)
 
     @validate_params(
         {
@@ -568,6 +588,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
 
         A matrix is checked as a whole first; errors are located afterwards.
         """
+        if self.metric == "gower":
+            return check_table(self, X), False
         if self.metric != "precomputed":
             return validate_rows(self, X, accept_sparse=self._sparse_formats()), False
         checked = validate_rows(self, X, accept_sparse="csr", ensure_all_finite=False)
@@ -602,4 +624,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         is_given = self.metric == "precomputed"
         tags.input_tags.pairwise = is_given
         tags.input_tags.sparse = is_given or bool(self._sparse_formats())
+        is_mixed = self.metric == "gower"
+        tags.input_tags.allow_nan = is_mixed
+        tags.input_tags.categorical = is_mixed
         return tags

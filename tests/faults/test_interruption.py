@@ -24,6 +24,10 @@ LONG_FITS = {
     "GEMINI": (GEMINI(3, max_iter=10**5, learning_rate=1e-5, tol=0), (500, 5)),
     "PRCut": (PRCut(10, encoder="mlp", max_iter=10**4), (1000, 5)),
     "SpanningForestClustering": (SpanningForestClustering(10), (20_000, 10)),
+    "a forest of a table": (
+        SpanningForestClustering(10, metric="gower"),
+        (20_000, 10),
+    ),
     "SpanningForestEmbedding": (SpanningForestEmbedding(2, max_iter=10**5), (200, 5)),
     "SparseGEMINI": (
         SparseGEMINI(3, max_iter=10**5, learning_rate=1e-5, tol=0),

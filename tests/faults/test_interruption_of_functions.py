@@ -11,7 +11,14 @@ import pytest
 import scipy.sparse as sp
 
 import skdiffclust
-from skdiffclust import GEMINI, ClAM, PRCut, SpanningForestClustering, forests
+from skdiffclust import (
+    GEMINI,
+    ClAM,
+    GraphCutClustering,
+    PRCut,
+    SpanningForestClustering,
+    forests,
+)
 from skdiffclust.cuts import expected_ratio_cut, ratio_cut, ratio_cut_bound
 from skdiffclust.gemini import gemini_score
 from skdiffclust.memories import energy, recall
@@ -48,6 +55,8 @@ CALLS = {
     "fit-kruskal": lambda: SpanningForestClustering(2, algorithm="kruskal").fit(
         X[:500]
     ),
+    "fit-gower": lambda: SpanningForestClustering(2, metric="gower").fit(X),
+    "fit-gower-graph": lambda: GraphCutClustering(2, metric="gower", n_init=2).fit(X),
     "fit-callable": lambda: SpanningForestClustering(
         2, metric=lambda a, b: np.abs(a - b).sum()
     ).fit(X[:60]),

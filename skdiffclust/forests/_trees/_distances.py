@@ -53,6 +53,8 @@ class Lengths:
         before is added.
     grow : callable (n_threads) -> edges, lengths, or None
         Grows the tree of all rows, if core distances were read from a k-d tree.
+    encoded, encoder : ndarray (n, d) and GowerEncoder, or None
+        Rows of a table and what compares them, for a compiled kernel.
     """
 
     n_samples: int
@@ -66,6 +68,8 @@ class Lengths:
     core: np.ndarray | None = None
     between: Callable | None = None
     grow: Callable | None = None
+    encoded: np.ndarray | None = None
+    encoder: object = None
 
     def distances(self, edges, values):
         """Distances (m,) of edges (m, 2) in cut order, from their lengths (m,)."""
@@ -88,6 +92,7 @@ class Lengths:
             graph=None if self.graph is None else self.graph[rows][:, rows],
             core=None if self.core is None else self.core[rows],
             grow=None,
+            encoded=None if self.encoded is None else self.encoded[rows],
             between=self.between and (lambda a, b: self.between(rows[a], rows[b])),
         )
 
@@ -97,12 +102,14 @@ def lengths_of(X, metric, firsts=None, *, is_clean=False):
 
     X is finite: points, sparse ones by `SPARSE_METRICS`, or, with
     metric="precomputed", a dense or sparse matrix that is checked here, unless it
-    `is_clean`. `firsts` (n,) are the first rows of X that are equal to each, if they
-    are known.
+    `is_clean`. Or it is encoded by the GowerEncoder that is the metric. `firsts` (n,)
+    are the first rows of X that are equal to each, if they are known.
     """
     if metric == "precomputed":
         distances = X if is_clean else check_precomputed(X)
         return (lengths_of_graph if issparse(X) else lengths_of_matrix)(distances)
+    if hasattr(metric, "nearest"):
+        return lengths_of_table(X, metric)
     form = EUCLIDEAN_FORMS.get(metric) if isinstance(metric, str) else None
     if form is not None and form.prepare is np.asarray:
         refuse_underflow(X)
@@ -165,6 +172,22 @@ def lengths_of_sparse(X, metric):
         squares.row,
         EUCLIDEAN_FORMS[metric].finish,
         between=squares.between,
+    )
+
+
+def lengths_of_table(encoded, encoder):
+    """Gower's distances between encoded rows (n, d) of a GowerEncoder."""
+
+    def between(rows, others):
+        return encoder.between(encoded[rows], encoded[others])
+
+    return Lengths(
+        len(encoded),
+        lambda i, rows: between([i], rows)[0],
+        np.asarray,
+        between=between,
+        encoded=encoded,
+        encoder=encoder,
     )
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skdiffclust._compiled import compiled
+from skdiffclust._gower_kernels import sums_to_block
 
 _BLOCK = 512
 _UNIT = 2.0**-24
@@ -85,16 +86,39 @@ def prim_on_points(points, nodes):
     limits = np.full(len(points), np.inf, dtype=np.float32)
     n_steps = max(1, _DIFFERENCES_PER_CHUNK // points.size)
     while grow_on_points(points, single, bounds, columns, kept, limits, *tree, n_steps):
-        waiting = tree.nearest[: len(kept)] != -1
-        if np.count_nonzero(waiting) < (1 - _DROPPED) * len(kept):
-            kept = kept[waiting]
-            columns = np.ascontiguousarray(columns[:, waiting])
-            for values in (tree.shortest, tree.nearest, limits):
-                values[: len(kept)] = values[: len(waiting)][waiting]
-        n_steps = max(
-            1, min(_DIFFERENCES_PER_CHUNK // columns.size, int(0.05 * len(kept)))
-        )
+        kept, columns, n_steps = _without_arrived(tree, kept, columns, limits)
     return tree.found()
+
+
+def prim_on_gower(rows, encoder, nodes):
+    """Edges of the minimum spanning forest of encoded rows (n, d) of a GowerEncoder.
+
+    Lengths are Gower's distances. As `prim_on_matrix` otherwise.
+    """
+    tree = _start(nodes)
+    kept = np.arange(len(rows))
+    columns = np.ascontiguousarray(rows.T)
+    features = encoder.is_category, encoder.gaps
+    n_steps = max(1, _DIFFERENCES_PER_CHUNK // rows.size)
+    while grow_on_gower(rows, columns, features, kept, *tree, n_steps):
+        kept, columns, n_steps = _without_arrived(tree, kept, columns)
+    return tree.found()
+
+
+def _without_arrived(tree, kept, columns, *others):
+    """Return kept (m,) and columns (d, m) without rows of the tree, if they are many.
+
+    The state of the tree and others (n,) are compacted in place. Also returns how many
+    vertices to add next.
+    """
+    waiting = tree.nearest[: len(kept)] != -1
+    if np.count_nonzero(waiting) < (1 - _DROPPED) * len(kept):
+        kept = kept[waiting]
+        columns = np.ascontiguousarray(columns[:, waiting])
+        for values in (tree.shortest, tree.nearest, *others):
+            values[: len(kept)] = values[: len(waiting)][waiting]
+    n_steps = min(_DIFFERENCES_PER_CHUNK // columns.size, int(0.05 * len(kept)))
+    return kept, columns, max(1, n_steps)
 
 
 def _single_rows(points):
@@ -328,6 +352,63 @@ def grow_on_points(
                         nearest[at] = i
                         limits[at] = _cutoff(length, bounds)
                         block_minima[block] = _UNKNOWN
+            if block_minima[block] == _UNKNOWN:
+                block_minima[block] = _lowest(bits[start:stop])
+            lowest = min(lowest, block_minima[block])
+        if lowest == _LAST:
+            return False
+        at = _first(shortest, nearest, kept, block_minima, lowest)
+        _join(at, kept[at], graph, state, shortest, nearest, edges, lengths)
+    return True
+
+
+@compiled(nogil=True)
+def grow_on_gower(
+    rows,
+    columns,
+    features,
+    kept,
+    graph,
+    state,
+    shortest,
+    nearest,
+    edges,
+    lengths,
+    n_steps,
+):
+    """As `grow_on_matrix`, for encoded rows `kept` (m,), whose columns are (d, m).
+
+    features are which ones are categories (d,), and what their gaps add (d,).
+    """
+    _, members, starts = graph
+    is_category, gaps = features
+    n_kept = len(kept)
+    bits = shortest.view(np.int64)
+    n_blocks = (n_kept + _BLOCK - 1) // _BLOCK
+    block_minima = np.empty(n_blocks, dtype=np.int64)
+    block_minima[:] = _UNKNOWN
+    values = np.empty(_BLOCK)
+    for _ in range(n_steps):
+        arrivals = members[starts[state[0]] : starts[state[0] + 1]]
+        for i in arrivals:
+            at = np.searchsorted(kept, i)
+            shortest[at] = -np.inf
+            nearest[at] = -1
+            block_minima[at // _BLOCK] = _UNKNOWN
+        lowest = _LAST
+        for block in range(n_blocks):
+            start = block * _BLOCK
+            stop = min(start + _BLOCK, n_kept)
+            if block_minima[block] == _LAST:
+                continue
+            measured = values[: stop - start]
+            for i in arrivals:
+                sums_to_block(rows[i], columns, start, is_category, gaps, measured)
+                for j in range(len(measured)):
+                    measured[j] /= len(gaps)
+                if _any_closer(measured, shortest[start:stop]):
+                    _lower(measured, shortest[start:stop], nearest[start:stop], i)
+                    block_minima[block] = _UNKNOWN
             if block_minima[block] == _UNKNOWN:
                 block_minima[block] = _lowest(bits[start:stop])
             lowest = min(lowest, block_minima[block])

@@ -87,7 +87,7 @@ def samples_in_order(X, weights, metric, *, by_index):
     weights = None if weights is None else weights[kept]
     order = firsts = None
     if not (is_given or by_index):
-        order, firsts = order_of_ties(X, weights)
+        order, firsts = order_of_ties(X, weights, metric)
     if order is None:
         return Samples(X, kept, np.arange(len(kept)), weights, firsts)
     return Samples(X[order], kept, order, weights, firsts)
@@ -124,25 +124,26 @@ def check_total(weights, title):
         )
 
 
-def order_of_ties(points, weights=None):
+def order_of_ties(points, weights=None, metric="euclidean"):
     """Return an order (n,) of samples by which ties are broken, and equal samples.
 
     Samples of `points` (n, d), with positive weights (n,), that have the smallest mean
     distance to their ten nearest come first, so that clusters are joined inside before
-    they are joined to each other. Where these distances are equal, too, features are
-    compared. So the order is the same however the samples are ordered. It is None if
-    there are few ties, or more than 5000 distinct samples. The second array (n,) is as
-    of `first_equal` after the samples are put in that order; None if features tell that
-    few are equal. Both are None for large sparse samples. O(m² d) time for m distinct
-    samples, less in few dimensions.
+    they are joined to each other; it is Euclidean, or that of a GowerEncoder. Where
+    these distances are equal, too, features are compared. So the order is the same
+    however the samples are ordered. It is None if there are few ties, or more than 5000
+    distinct samples. The second array (n,) is as of `first_equal` after the samples are
+    put in that order; None if features tell that few are equal. Both are None for large
+    sparse samples. O(m² d) time for m distinct samples, less in few dimensions.
     """
     if issparse(points):
         if points.shape[0] * points.shape[1] > _MOST_ENTRIES:
             return None, None
         points = points.toarray()
     # One feature is mostly enough to tell that few samples are equally far apart, or
-    # that too many are distinct.
-    some = points[: 2 * _MOST_DISTINCT]
+    # that too many are distinct; but not where values may be missing.
+    is_table = hasattr(metric, "nearest")
+    some = points[: 0 if is_table else 2 * _MOST_DISTINCT]
     most = _SHARE_WITHOUT_TIES * len(some)
     if any(len(np.unique(feature)) > most for feature in some.T[:_N_PROBES]):
         return None, None
@@ -154,13 +155,14 @@ def order_of_ties(points, weights=None):
     kept = kept[np.lexsort(points[kept].T)]
     distinct = points[kept]
     probes = distinct[:: max(1, len(kept) // _N_PROBES)]
-    n_different = [len(np.unique(line)) for line in cdist(probes, distinct)]
-    if np.mean(n_different) > _SHARE_WITHOUT_TIES * len(kept):
-        return None, firsts
+    if not is_table:
+        n_different = [len(np.unique(line)) for line in cdist(probes, distinct)]
+        if np.mean(n_different) > _SHARE_WITHOUT_TIES * len(kept):
+            return None, firsts
     place = np.empty(len(points), dtype=np.int64)
     place[kept] = np.arange(len(kept))
     place = place[firsts]
-    means = _mean_distances(distinct, np.bincount(place, weights))
+    means = _mean_distances(distinct, np.bincount(place, weights), metric)
     ranks = np.argsort(np.argsort(means, kind="stable"))[place]
     counts = np.bincount(ranks)
     # Equal samples follow each other.
@@ -168,7 +170,7 @@ def order_of_ties(points, weights=None):
     return np.argsort(ranks, kind="stable"), firsts
 
 
-def _mean_distances(distinct, weights):
+def _mean_distances(distinct, weights, metric):
     """Return the mean distance (m,) of each row (m, d) to the ten nearest, or all.
 
     A row is one of its own nearest, and one of weight two, of (m,), counts twice.
@@ -176,8 +178,11 @@ def _mean_distances(distinct, weights):
     from sklearn.neighbors import NearestNeighbors
 
     n_neighbors = min(_N_NEIGHBORS, len(distinct))
-    search = NearestNeighbors(n_neighbors=n_neighbors).fit(distinct)
-    distances, nearest = search.kneighbors(distinct)
+    if hasattr(metric, "nearest"):
+        nearest, distances = metric.nearest(distinct, distinct, n_neighbors)
+    else:
+        search = NearestNeighbors(n_neighbors=n_neighbors).fit(distinct)
+        distances, nearest = search.kneighbors(distinct)
     sizes = weights[nearest]
     before = np.cumsum(sizes, axis=1) - sizes
     counted = np.clip(_N_NEIGHBORS - before, 0, sizes)

@@ -57,6 +57,8 @@ def _solver(lengths, n_rows, algorithm, n_jobs, is_whole):
         return _by_kruskal if is_fast else None
     if lengths.grow is not None and is_whole and not by_prim:
         return lambda *_: lengths.grow(effective_n_threads(n_jobs))
+    if lengths.encoder is not None and lengths.core is None:
+        return _by_gower
     has_points = lengths.points is not None and lengths.core is None
     has_matrix = lengths.matrix is not None and lengths.core is None
     has_prim = has_matrix or (has_points and lengths.norm == 2)
@@ -111,6 +113,13 @@ def _by_prim(lengths, vertices):
     if lengths.matrix is not None:
         return prim_on_matrix(np.ascontiguousarray(lengths.matrix), vertices)
     return prim_on_points(lengths.points, vertices)
+
+
+def _by_gower(lengths, vertices):
+    """Compute Gower's distances row by row."""
+    from skdiffclust.forests._trees._prim import prim_on_gower
+
+    return prim_on_gower(lengths.encoded, lengths.encoder, vertices)
 
 
 def _by_blocks(lengths, vertices, n_jobs):

@@ -4,9 +4,18 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
+from skdiffclust._gower import gower_encoder
 from skdiffclust.forests._trees import _prim
-from skdiffclust.forests._trees._distances import lengths_of_matrix, lengths_of_points
-from skdiffclust.forests._trees._prim import prim_on_matrix, prim_on_points
+from skdiffclust.forests._trees._distances import (
+    lengths_of_matrix,
+    lengths_of_points,
+    lengths_of_table,
+)
+from skdiffclust.forests._trees._prim import (
+    prim_on_gower,
+    prim_on_matrix,
+    prim_on_points,
+)
 from skdiffclust.forests._trees._small_prim import prim
 
 
@@ -60,6 +69,21 @@ def test_points(seed, monkeypatch, global_random_seed):
         assert_same_forest(prim_on_points(X, nodes), expected)
 
 
+@pytest.mark.instances(20)
+def test_tables(seed, monkeypatch, global_random_seed):
+    seed += 1000 * global_random_seed
+    monkeypatch.setattr(_prim, "_DIFFERENCES_PER_CHUNK", 2000)
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(3, 90)), int(rng.integers(1, 6))
+    X = np.round(rng.normal(size=(n, d)), 0 if seed % 3 else 8)
+    X[rng.random((n, d)) < 0.2] = np.nan
+    encoder, encoded = gower_encoder(X, rng.random(d) < 0.5)
+    row = lengths_of_table(encoded, encoder).row
+    for nodes in vertices(rng, n):
+        expected = prim(row, np.arange(n), nodes)
+        assert_same_forest(prim_on_gower(encoded, encoder, nodes), expected)
+
+
 def test_more_rows_than_a_block(global_random_seed):
     rng = np.random.default_rng(global_random_seed)
     X = rng.integers(0, 12, (1300, 3)).astype(float)
@@ -69,3 +93,9 @@ def test_more_rows_than_a_block(global_random_seed):
     assert_same_forest(prim_on_points(X, np.arange(1300)), expected)
     D = cdist(X, X, "sqeuclidean")
     assert_same_forest(prim_on_matrix(D, np.arange(1300)), expected)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    encoder, encoded = gower_encoder(X, [0])
+    row = lengths_of_table(encoded, encoder).row
+    expected = prim(row, np.arange(1300), np.arange(1300))
+    found = prim_on_gower(encoded, encoder, np.arange(1300))
+    assert_same_forest(found, expected)
