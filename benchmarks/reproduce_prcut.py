@@ -13,7 +13,7 @@ table            ratio-cuts and agreement of spectral clustering, of the search,
                  a recipe like the paper's
 paper            ratio-cuts and agreement of spectral clustering, and of the loop of the
                  paper, in torch, with its settings and with some changed, on the graph
-                 of 150 neighbours
+                 of 150 neighbours of Section 5 (Table 5 has 100)
 
 They add a line to ``prcut_PART.jsonl`` for each fit, and what is there is
 not run again.
@@ -119,7 +119,8 @@ N_NEIGHBORS = {
     "letter": 50,  # with fewer, it falls into parts of a few equal rows
     "isolet": 10,
 }
-# Section C.1 of the paper. Weights of the first and last layer are normalised there.
+# Table 5 of the paper, without its decay of the weights; in Section C.1.2, weights of
+# the first and last layer are normalised.
 PAPER = {
     "averaging_rate": "decreasing",
     "balance_weight": 100,
