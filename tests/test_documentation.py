@@ -64,6 +64,17 @@ def test_a_forest_is_entered_in_the_middle():
     assert len(names["hdbscan"]) == len(names["X"])
 
 
+def test_algorithm_1_of_clam_is_a_short_loop():
+    (program,) = [
+        block
+        for block in blocks("user_guide/clam.rst", "code-block:: python")
+        if "AssociativeMemory(" in block
+    ]
+    pytest.importorskip("torch")
+    exec(program, names := {})
+    assert len(set(names["labels"].tolist())) == 3
+
+
 def test_getting_started_prints_what_it_says(tmp_path, monkeypatch, capsys):
     code = blocks("getting_started.rst", "plot::")
     assert all(len(block.splitlines()) < 30 for block in code)

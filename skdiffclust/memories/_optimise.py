@@ -49,7 +49,7 @@ class Trained(NamedTuple):
 
 
 class Plateau:
-    """A learning rate that halves when the loss stops falling, as in Table 5."""
+    """A learning rate that halves when the loss stops falling (Table 5: times .8)."""
 
     def __init__(self, learning_rate, tol, loss):
         self.learning_rate = self._first_rate = learning_rate
@@ -78,9 +78,9 @@ def mask_groups(n_rows, n_features, mask_probability, random_state):
     Each of ``round(1 / mask_probability)`` groups has one block of features hidden, so
     that among their samples every feature is hidden equally often; with few samples,
     fewer blocks are drawn, for groups of at least 16. The other half of the samples are
-    recalled whole (eq. 8), as in two of three epochs of the published code: training on
-    masked samples only is worse than k-means if features do not predict each other. A
-    single feature is never hidden. The samples of a batch are in random order already.
+    recalled whole (eq. 8): training on masked samples only, as in Algorithm 1, is worse
+    than k-means if features do not predict each other. A single feature is never
+    hidden. The samples of a batch are in random order already.
     """
     order = random_state.permutation(n_features)
     n_groups = max(2, round(1.0 / mask_probability))
