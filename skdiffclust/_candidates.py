@@ -6,6 +6,8 @@ with them too little. With more than one of them, a warning is issued.
 """
 
 from collections import Counter
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +20,26 @@ from skdiffclust._history import warn_of_convergence
 N_SUBSAMPLES = 5
 _LEAST_VOTES = 2
 _RETURNS = 0.95
+_are_wanted = ContextVar("candidates", default=True)
 _TIMES = "never", "once", "twice", "three times", "four times", "five times"
+
+
+def are_wanted():
+    """Whether a fit looks for candidates."""
+    return _are_wanted.get()
+
+
+@contextmanager
+def no_candidates():
+    """Let the fits of a block only choose a number, as on a subsample.
+
+    To look for candidates takes most of the time of a small fit.
+    """
+    token = _are_wanted.set(False)
+    try:
+        yield
+    finally:
+        _are_wanted.reset(token)
 
 
 @dataclass(frozen=True)

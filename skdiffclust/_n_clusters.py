@@ -23,7 +23,7 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust._assignments import simplified_silhouette
-from skdiffclust._candidates import N_SUBSAMPLES, Candidates
+from skdiffclust._candidates import N_SUBSAMPLES, Candidates, are_wanted
 
 # Centres to start from, restarts of k-means for them, and steps after each merge.
 _MOST_CLUSTERS = 40
@@ -118,8 +118,8 @@ def count_clusters(Z, weight, random_state, *, least=2, most=None):
 
     n_samples = len(rows)
     chosen = pick(np.arange(n_samples))
-    candidates = Candidates(1)
-    if chosen.numbers.size:
+    candidates = Candidates(chosen.best)
+    if chosen.numbers.size and are_wanted():
         n_drawn = int(np.ceil(_SHARE * n_samples))
         picks = [
             pick(np.sort(random_state.permutation(n_samples)[:n_drawn])).best

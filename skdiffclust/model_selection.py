@@ -2,13 +2,13 @@
 
 import warnings
 from dataclasses import dataclass
-from itertools import cycle
+from itertools import cycle, islice
 from numbers import Integral
-from time import process_time
+from time import perf_counter, process_time
 from typing import TYPE_CHECKING
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.metrics import (
@@ -18,8 +18,10 @@ from sklearn.metrics import (
     silhouette_score,
 )
 from sklearn.neighbors import NearestNeighbors
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, check_random_state
 
+from skdiffclust._candidates import no_candidates
 from skdiffclust._compat import (
     Interval,
     check_pandas_support,
@@ -28,6 +30,7 @@ from skdiffclust._compat import (
     validate_params,
 )
 from skdiffclust._validation import refuse_container
+from skdiffclust._warnings import warn
 
 if TYPE_CHECKING:
     import pandas
@@ -39,6 +42,10 @@ _LEVEL = 0.1  # of the test for structure
 _LEAST_REFERENCES = 9  # data sets; with fewer, no p-value is as low as the level
 _TRIVIAL = 0.95  # a larger share of the samples in one cluster is no division
 _N_NEIGHBORS = 10
+# Share of the variance that is too small to matter in distances. Of half of the
+# features, it is that of tables with different units (wine, breast cancer), not of
+# those with one (iris, digits).
+_IGNORED = 0.01
 _BY_CLUSTERER = (
     "labels",
     "fit_seconds",
@@ -75,7 +82,9 @@ class ClustererComparison:
         contains more than 95 % of them.
     null_stability : dict of str to ndarray of shape (n_references,)
         The same on data without clusters, drawn anew for each value; see `reference`.
-        There are ``4 * n_resamples - 1`` of them, but at least nine.
+        There are ``4 * n_resamples - 1`` of them, but at least nine; or fewer, because
+        no more are drawn once so many of them are as stable that the p-value exceeds
+        0.1 whatever the others are: the second of 19.
     consistency : dict of str to float
         Share of the ten nearest neighbours of the samples in clusters that are in the
         same cluster [1]_. It is 1 if there is no cluster, and if X is not numeric or
@@ -132,10 +141,15 @@ class ClustererComparison:
         -------
         dict of str to float
             P-value of a Monte Carlo test: (1 + number of values on reference data that
-            reach that of X) / (1 + number of reference data sets). The value is the
-            product of stability and consistency, since the halves of one long cluster
-            may be as stable as two clusters, but the border between them passes through
-            neighbours.
+            reach that of X) / (1 + number of reference data sets), or the first number
+            over the second where no more data were drawn because the test was decided
+            [1]_. The value is the product of stability and consistency, since the
+            halves of one long cluster may be as stable as two clusters, but the border
+            between them passes through neighbours.
+
+        References
+        ----------
+        .. [1] Besag, Clifford. Sequential Monte Carlo p-values. Biometrika 1991.
         """
         return {name: self._p_value(name) for name in self.names}
 
@@ -143,7 +157,10 @@ class ClustererComparison:
         """Return the p-value of a clusterer."""
         value = self.stability[name].mean() * self.consistency[name]
         null = self.null_stability[name] * self.null_consistency[name]
-        return float((1 + np.sum(null >= value)) / (1 + len(null)))
+        n_reached = int(np.sum(null >= value))
+        if n_reached >= _n_decisive(len(self.stability[name])):
+            return n_reached / len(null)
+        return (1 + n_reached) / (1 + len(null))
 
     @property
     def has_structure(self) -> dict[str, bool]:
@@ -233,6 +250,7 @@ class ClustererComparison:
         "n_resamples": [Interval(Integral, 1, None, closed="left")],
         "max_samples": [Interval(Integral, 4, None, closed="left")],
         "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
         "random_state": ["random_state"],
     },
     prefer_skip_nested_validation=False,
@@ -244,6 +262,7 @@ def compare_clusterers(
     n_resamples=5,
     max_samples=2000,
     n_jobs=None,
+    verbose=0,
     random_state=None,
 ) -> ClustererComparison:
     """Fit several clusterers to the same samples and compare what they find.
@@ -251,7 +270,8 @@ def compare_clusterers(
     Each clusterer is fitted to the samples, at most `max_samples` of them, and to
     `n_resamples` random subsets of 80 %, which are the same for all clusterers. In
     addition, it is fitted to ``4 * n_resamples - 1`` sets of reference data without
-    clusters, at least nine, and to a subset of each. A partition reflects structure in
+    clusters, at least nine, and to a subset of each, until the outcome of the test
+    below is certain. A partition reflects structure in
     the samples if it is reproduced on the subsets more reliably than on the reference
     data, or separates fewer neighbours; a Monte Carlo test at the level 0.1 decides. No
     clusterer is recommended, because a stable partition is not necessarily the one of
@@ -273,6 +293,8 @@ def compare_clusterers(
         a `predict` method label the other samples by prediction.
     n_jobs : int or None, default=None
         Number of processes used for the fits to subsets, as in joblib.
+    verbose : int, default=0
+        If positive, a line is printed for each clusterer when its fits have ended.
     random_state : int, RandomState instance or None, default=None
         Determines the subsets, the reference data and the seeds of the clusterers. Pass
         an int for reproducible results.
@@ -288,10 +310,20 @@ def compare_clusterers(
     ValueError
         If there are fewer than four samples, or if two clusterers have the same name.
 
+    Warns
+    -----
+    UserWarning
+        If half of the features have together less than 1 % of the variance of X, and
+        not all clusterers are pipelines: distances then ignore these features, which
+        often have other units.
+
     Notes
     -----
-    Each clusterer is fitted 44 times by default. Warnings are collected for the whole
-    process while the fits are running.
+    Each clusterer is fitted at most 44 times by default. With the default clusterers
+    this takes about 10 seconds for 250 samples of five features, and more than in
+    proportion for more samples; set `verbose` to see how far it is. Only the fit to all
+    samples looks for other candidates of the number of clusters, and uses all starts
+    for it. Warnings are collected for the whole process while the fits are running.
 
     Where possible, the reference data are drawn from a Gaussian with the mean and the
     covariance of X rather than obtained by permuting columns. Permuted columns have no
@@ -326,19 +358,28 @@ def compare_clusterers(
         )
     rng = check_random_state(random_state)
     named = _named(estimators)
+    if not all(isinstance(one, Pipeline) for one in named.values()):
+        _warn_of_units(X)
     order = rng.permutation(n_samples)
     chosen = np.sort(order[:max_samples])
     subset_seed, null_seed = rng.randint(2**31 - 1, size=2)
     results = {}
     left_out = {}
-    for name, estimator in named.items():
+    for i, (name, estimator) in enumerate(named.items(), 1):
         estimator = _seeded(estimator, rng)
+        begin = perf_counter()
         try:
-            results[name] = _run(
+            result = _run(
                 estimator, X, chosen, n_resamples, n_jobs, subset_seed, null_seed
             )
+            results[name] = result
+            outcome = f"stability {result['stability'].mean():.2f}"
         except Exception as error:  # a clusterer may raise anything
             left_out[name] = f"{type(error).__name__}: {error}"
+            outcome = f"left out, {left_out[name]}"
+        if verbose > 0:
+            seconds = perf_counter() - begin
+            print(f"[{i}/{len(named)}] {name}: {outcome}; {seconds:.1f} s", flush=True)
     by_field = {
         field: {name: result[field] for name, result in results.items()}
         for field in _BY_CLUSTERER
@@ -365,6 +406,23 @@ class _Fit:
     labels: np.ndarray
     seconds: float
     messages: tuple
+
+
+def _warn_of_units(X):
+    """Warn if distances in X (n, d) ignore half of the features."""
+    rows = _as_numbers(X)
+    if rows is None:
+        return
+    shares = np.sort(np.var(rows / max(abs(rows).max(), 1e-300), axis=0))
+    shares = shares[shares > 0]
+    n_ignored = int(np.sum(np.cumsum(shares) <= _IGNORED * shares.sum()))
+    if 0 < len(shares) <= 2 * n_ignored:
+        warn(
+            f"{n_ignored} of {len(shares)} features have together less than "
+            f"{_IGNORED:.0%} of the variance of X, so that distances between samples "
+            "ignore them. If the features have different units, scale X first, as "
+            "with sklearn.preprocessing.StandardScaler."
+        )
 
 
 def _named(estimators):
@@ -438,8 +496,6 @@ def _run(estimator, X, chosen, n_resamples, n_jobs, subset_seed, null_seed):
     rng = np.random.RandomState(subset_seed)
     size = max(2, round(_FRACTION * len(chosen)))
     subsets = [np.sort(rng.permutation(len(chosen))[:size]) for _ in range(n_resamples)]
-    n_null = max(_LEAST_REFERENCES, 4 * n_resamples - 1)
-    seeds = np.random.RandomState(null_seed).randint(2**31 - 1, size=n_null)
     numbers = _as_numbers(part)
     whole = _fit(estimator, part)
     labels = whole.labels
@@ -447,11 +503,25 @@ def _run(estimator, X, chosen, n_resamples, n_jobs, subset_seed, null_seed):
     stability = parallel(
         delayed(_stability)(estimator, part, labels, rows) for rows in subsets
     )
-    null = parallel(
-        delayed(_of_reference)(estimator, part, numbers, rows, seed)
-        for rows, seed in zip(cycle(subsets), seeds, strict=False)
-    )
-    null_stability, null_consistency = np.array(null).T
+    consistency = _consistency(part, labels)
+    value = np.mean(stability) * consistency
+    n_null = _n_references(n_resamples)
+    seeds = np.random.RandomState(null_seed).randint(2**31 - 1, size=n_null)
+    tasks = zip(cycle(subsets), seeds, strict=False)
+    null = np.empty((0, 2))
+    at_once = effective_n_jobs(n_jobs)
+    while len(null) < n_null:
+        drawn = parallel(
+            delayed(_of_reference)(estimator, part, numbers, *task)
+            for task in islice(tasks, min(at_once, n_null - len(null)))
+        )
+        null = np.concatenate([null, drawn])
+        reached = np.flatnonzero(null.prod(axis=1) >= value)
+        if len(reached) >= _n_decisive(n_resamples):
+            # Those after the one that decides depend on the number of processes.
+            null = null[: reached[_n_decisive(n_resamples) - 1] + 1]
+            break
+    null_stability, null_consistency = null.T
     everywhere = labels
     if len(chosen) < n_samples:
         everywhere = np.full(n_samples, -1, dtype=np.int64)
@@ -463,10 +533,20 @@ def _run(estimator, X, chosen, n_resamples, n_jobs, subset_seed, null_seed):
         "fit_seconds": whole.seconds,
         "stability": np.array(stability),
         "null_stability": null_stability,
-        "consistency": _consistency(part, labels),
+        "consistency": consistency,
         "null_consistency": null_consistency,
         "messages": whole.messages,
     }
+
+
+def _n_references(n_resamples):
+    """Return for how many data without clusters the test is computed at most."""
+    return max(_LEAST_REFERENCES, 4 * n_resamples - 1)
+
+
+def _n_decisive(n_resamples):
+    """Return how many of them must reach a value for a p-value above the level."""
+    return int(_LEVEL * _n_references(n_resamples)) + 1
 
 
 def _stability(estimator, X, labels, rows):
@@ -478,7 +558,8 @@ def _stability(estimator, X, labels, rows):
     sizes = _sizes(labels)
     if not len(sizes) or sizes.max() > _TRIVIAL * len(labels):
         return 0.0
-    refitted = _fit(estimator, safe_indexing(X, rows)).labels
+    with no_candidates():
+        refitted = _fit(estimator, safe_indexing(X, rows)).labels
     return adjusted_rand_score(labels[rows], refitted)
 
 
@@ -494,7 +575,8 @@ def _of_reference(estimator, X, numbers, rows, seed):
         reference = _gaussian(numbers, rng)
         if hasattr(X, "iloc"):
             reference = type(X)(reference, index=X.index, columns=X.columns)
-    labels = _fit(estimator, reference).labels
+    with no_candidates():
+        labels = _fit(estimator, reference).labels
     stability = _stability(estimator, reference, labels, rows)
     return stability, _consistency(reference, labels)
 

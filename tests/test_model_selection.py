@@ -1,5 +1,6 @@
 """Comparisons of clusterers: labels, stability and the picture."""
 
+import re
 import warnings
 
 import matplotlib as mpl
@@ -12,12 +13,13 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import HDBSCAN, AgglomerativeClustering, KMeans
-from sklearn.datasets import make_blobs
+from sklearn.datasets import load_digits, load_iris, load_wine, make_blobs
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from skdiffclust import SpanningForestClustering
+from skdiffclust import ClAM, SpanningForestClustering
 from skdiffclust.model_selection import compare_clusterers
 from skdiffclust.plotting import ClustererComparisonDisplay
 
@@ -71,9 +73,9 @@ def test_the_stability_is_that_of_subsets_drawn_alike(blobs):
 
     clusterers = {"a": Recorder(2, random_state=0), "b": Recorder(3, random_state=0)}
     found = compare_clusterers(X, clusterers, n_resamples=2, random_state=0)
-    # Of each: the whole, the subsets, and nine reference data with a subset each.
-    half = len(rows) // 2
-    assert half == 1 + 2 + 18
+    # Of each: the whole, the subsets, and reference data with a subset each.
+    half = 3 + 2 * len(found.null_stability["a"])
+    assert len(rows) == half + 3 + 2 * len(found.null_stability["b"])
     for i in (1, 2):
         assert_array_equal(rows[i], rows[half + i])
         labels = KMeans(2, random_state=0).fit_predict(rows[i])
@@ -132,9 +134,9 @@ def test_structure_is_more_stability_than_without(blobs, global_random_seed):
     found = compare_clusterers(X, {"forest": SpanningForestClustering(3)}, **many)
     null = found.null_stability["forest"]
     value = found.stability["forest"].mean() * found.consistency["forest"]
-    n_reached = np.sum(null * found.null_consistency["forest"] >= value)
-    assert found.p_values == {"forest": pytest.approx((1 + n_reached) / 40)}
-    assert found.has_structure == {"forest": n_reached <= 3}
+    reached = null * found.null_consistency["forest"] >= value
+    assert found.has_structure == {"forest": reached.sum() <= 3}
+    assert (found.p_values["forest"] <= 0.1) == (reached.sum() <= 3)
     assert abs(found.stability["forest"].mean() - null.mean()) < 0.4
     single = compare_clusterers(X, {"one": KMeans(1)}, **many)
     assert not single.has_structure["one"]
@@ -144,6 +146,63 @@ def test_structure_is_more_stability_than_without(blobs, global_random_seed):
     noise = compare_clusterers(X, {"noise": HDBSCAN(149, copy=True)}, n_resamples=2)
     assert noise.n_clusters == {"noise": 0}
     assert noise.stability["noise"].max() == 0
+
+
+def test_a_test_that_is_decided_draws_no_more_data(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    options = {"estimators": [KMeans(3)], "random_state": global_random_seed}
+    found = compare_clusterers(rng.normal(size=(100, 4)), **options)
+    value = found.stability["KMeans"].mean() * found.consistency["KMeans"]
+    null = found.null_stability["KMeans"] * found.null_consistency["KMeans"]
+    reached = null >= value
+    # The second of 19 decides: p is above 0.1 whatever the others are.
+    if reached.sum() == 2:
+        assert reached[-1]
+        assert found.p_values["KMeans"] == pytest.approx(2 / len(null))
+    else:
+        assert len(null) == 19
+        assert found.p_values["KMeans"] == pytest.approx((1 + reached.sum()) / 20)
+
+
+def test_fits_to_subsets_look_for_no_candidates(blobs):
+    X, _ = blobs
+    seen = []
+
+    class Recorder(ClAM):
+        def fit(self, X, y=None, **kwargs):
+            super().fit(X, y, **kwargs)
+            seen.append((len(X), list(self.n_clusters_candidates_)))
+            return self
+
+    noise = np.random.RandomState(0).normal(size=X.shape)
+    compare_clusterers(noise, [Recorder("auto")], n_resamples=1, random_state=0)
+    assert len(seen[0][1]) > 1
+    assert all(len(candidates) == 1 for _, candidates in seen[1:])
+    # Fits outside look for them again.
+    with pytest.warns(ConvergenceWarning, match="no clear number of clusters"):
+        ClAM("auto", random_state=0).fit(noise)
+
+
+def test_a_line_for_each_clusterer(blobs, capsys):
+    clusterers = {"k-means": KMeans(3), "fails": KMeans(1000)}
+    compare_clusterers(blobs[0], clusterers, n_resamples=1)
+    assert capsys.readouterr().out == ""
+    compare_clusterers(blobs[0], clusterers, n_resamples=1, verbose=1)
+    one, other = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"\[1/2\] k-means: stability 1\.00; \d+\.\d s", one)
+    assert other.startswith("[2/2] fails: left out, ValueError")
+
+
+def test_features_of_other_units_are_pointed_out():
+    X, _ = load_wine(return_X_y=True)
+    clusterers = {"k-means": KMeans(3)}
+    with pytest.warns(UserWarning, match="12 of 13 features have together less than"):
+        compare_clusterers(X, clusterers, n_resamples=1)
+    # No warning, which would be an error.
+    scaled = {"k-means": make_pipeline(StandardScaler(), KMeans(3))}
+    compare_clusterers(X, scaled, n_resamples=1)
+    for load in (load_iris, load_digits):
+        compare_clusterers(load(return_X_y=True)[0][::9], clusterers, n_resamples=1)
 
 
 def test_two_clusters_are_more_than_the_halves_of_one(global_random_seed):
@@ -180,12 +239,16 @@ def test_consistency_is_the_share_of_neighbours_in_the_cluster(blobs):
     assert 0 < found == pytest.approx(same.mean())
 
 
-def test_a_seed_makes_it_reproducible(blobs):
-    X, _ = blobs
+@pytest.mark.parametrize("data", ["blobs", "noise"])
+def test_a_seed_makes_it_reproducible(blobs, data):
+    X = blobs[0]
+    if data == "noise":
+        X = np.random.RandomState(0).normal(size=X.shape)
     runs = [
         compare_clusterers(X, [KMeans(5, n_init=1)], random_state=3, n_jobs=n_jobs)
         for n_jobs in (None, 2)
     ]
+    assert data == "blobs" or len(runs[0].null_stability["KMeans"]) < 19
     for name in ("labels", "stability", "null_stability"):
         one, other = (getattr(run, name)["KMeans"] for run in runs)
         assert_array_equal(one, other)

@@ -167,13 +167,17 @@ def _settle(level, labels, clusters, bounds):
     """Move nodes, in place, until no move lowers the cut."""
     # Sums change, so nodes far from a move may have a better cluster as well.
     n_moved = 1
+    is_small = len(level.indices) < _EDGES_PER_CHUNK
     while n_moved:
         n_moved = 0
         queued = np.ones(level.n, dtype=bool)
         while queued.any():
             nodes = np.flatnonzero(queued)
-            n_edges = (level.indptr[nodes + 1] - level.indptr[nodes]).sum()
-            for part in np.array_split(nodes, 1 + n_edges // _EDGES_PER_CHUNK):
+            parts = [nodes]
+            if not is_small:
+                n_edges = (level.indptr[nodes + 1] - level.indptr[nodes]).sum()
+                parts = np.array_split(nodes, 1 + n_edges // _EDGES_PER_CHUNK)
+            for part in parts:
                 n_moved += move_nodes(level, labels, clusters, bounds, part, queued)
 
 

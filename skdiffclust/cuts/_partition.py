@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
-from skdiffclust._candidates import Candidates
+from skdiffclust._candidates import Candidates, are_wanted
 from skdiffclust._constraints import (
     Constraints,
     as_constraints,
@@ -103,14 +103,14 @@ class NumberOfClusters:
 
         Labels (n,) are those that are returned.
         """
-        agreement = np.mean(
-            [adjusted_rand_score(labels[rows], other) for rows, other in self.others]
-        )
+        agreements = [
+            adjusted_rand_score(labels[rows], other) for rows, other in self.others
+        ]
         bend = {self.bend: f"the cut bends most at {self.bend}"}
         candidates = Candidates(
             self.chosen,
             self.picks,
-            agreement,
+            np.mean(agreements) if agreements else 1.0,
             "their clusters and the returned ones",
             bend if self.bend != self.chosen else {},
         )
@@ -238,14 +238,15 @@ def choose_number(problem, settings, random_state):
     )
     nodes = whole.large
     bounds_of = partial(size_bounds, settings)
-    columns, _ = cut_curve(nodes, first, bounds_of, random_state)
+    starts = {} if are_wanted() else {"most_starts": _STARTS_OF_SUBSAMPLES}
+    columns, _ = cut_curve(nodes, first, bounds_of, random_state, **starts)
     chosen, bend = choose_n_clusters(columns, len(nodes.sizes))
     chosen = max(chosen, least)
     check_feasible(problem.constraints, chosen)
     kept = np.unique(problem.groups, return_index=True)[1][~whole.small]
     picks = []
     others = []
-    for _ in range(_N_SUBSAMPLES):
+    for _ in range(_N_SUBSAMPLES if are_wanted() else 0):
         drawn, part = nodes.resampled(_SHARE, most, random_state)
         curve = cut_curve(
             part, first, bounds_of, random_state, most_starts=_STARTS_OF_SUBSAMPLES
