@@ -1,7 +1,7 @@
 """Perturbed forests and their losses as torch modules, for a training loop."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from inspect import signature
@@ -17,25 +17,24 @@ from torch import nn
 from skdiffclust._compat import Interval, StrOptions, validate_params
 from skdiffclust._constraints import check_feasible, constraints_from_matrix
 from skdiffclust._torch import (
-    differentiated_once,
     in_full_precision,
     outside_compiler,
     parameters_text,
     refuse_transforms,
-    to_numpy,
     to_tensor,
     trained_tensor,
 )
 from skdiffclust._warnings import warn
 from skdiffclust.forests._perturbed import _fenchel_young, _hash
-from skdiffclust.forests._perturbed._perturbation import (
-    NOISE_RULES,
-    connectivity_of,
-    sum_samples,
-    vjp,
+from skdiffclust.forests._perturbed._perturbation import NOISE_RULES
+from skdiffclust.forests._perturbed._samplers import MOST, Noise
+from skdiffclust.forests._perturbed._solvers import (
+    Fused,
+    OnCpu,
+    Operator,
+    PartialLoss,
+    Request,
 )
-from skdiffclust.forests._perturbed._relation import relation_of
-from skdiffclust.forests._perturbed._samplers import MOST, Noise, make_sampler
 
 # 12 bits of a key for each end of an edge.
 MOST_FUSED = 4096
@@ -47,274 +46,6 @@ _RULES = {
     "noise": NOISE_RULES["noise"],
     "reduction": [StrOptions({"mean", "sum", "none"})],
 }
-
-
-@dataclass(frozen=True)
-class _Request:
-    """What a call asks for, besides the similarity."""
-
-    n_clusters: int
-    noise: Noise
-    constraints: object
-
-
-def _symmetrized(tensor, dtype):
-    """Return a detached, symmetrised copy (..., n, n) of a tensor.
-
-    Its diagonal, which is ignored, is zero.
-    """
-    matrix = tensor.detach().to(dtype)
-    matrix = 0.5 * (matrix + matrix.mT)
-    matrix.diagonal(dim1=-2, dim2=-1).zero_()
-    return matrix
-
-
-def _is_usable(matrix):
-    """Whether noisy copies of a matrix (n, n) are finite; warns of -inf."""
-    if (np.abs(matrix) <= MOST).all():
-        return True
-    if np.isneginf(matrix).any():
-        warn(
-            "A similarity is -inf, for which the result is NaN: -inf is no mask. Pass "
-            "cannot-links as constraints for pairs that must not share a cluster, or "
-            "give them a similarity far below all others, for example the least one "
-            "minus a hundred times noise_scale.",
-        )
-    return False
-
-
-class _OnCpu:
-    """Forests of a batch of similarities, one after another by the compiled kernels.
-
-    From a copy on the CPU, whatever their device; NaN for what is not finite.
-
-    Parameters
-    ----------
-    similarity : tensor of shape (b, n, n)
-    requests : list of b _Request
-    """
-
-    def __init__(self, similarity, requests):
-        self.device = similarity.device
-        self.matrices = to_numpy(_symmetrized(similarity, torch.float64))
-        self.requests = requests
-
-    def relations(self):
-        """Yield the number, Relation and _Request of each item that is finite."""
-        for item, request in enumerate(self.requests):
-            if _is_usable(self.matrices[item]):
-                yield item, relation_of(self.matrices[item]), request
-
-    def means(self, connectivity):
-        """Return A_ε (b, n, n), F_ε (b,) and M_ε (b, n, n), or None."""
-        forests = np.full_like(self.matrices, np.nan)
-        weights = np.full(len(self.matrices), np.nan)
-        linked = np.full_like(self.matrices, np.nan) if connectivity else None
-        for item, relation, request in self.relations():
-            noise = request.noise
-            sampler = _sampler(relation, request)
-            sums = sum_samples(sampler, relation, noise, connectivity=connectivity)
-            forests[item] = relation.spread(sums.edges / noise.n_samples)
-            weights[item] = 2.0 * float(sums.totals.mean())
-            if connectivity:
-                linked[item] = connectivity_of(sums, noise)
-        return tuple(
-            None if part is None else to_tensor(part, self.device)
-            for part in (forests, weights, linked)
-        )
-
-    def vjp(self, cotangents):
-        """Return the gradients (b, n, n) of a dict of cotangents (b, n, n)."""
-        gradients = np.full_like(self.matrices, np.nan)
-        cotangents = {
-            name: to_numpy(_symmetrized(part, torch.float64))
-            for name, part in cotangents.items()
-        }
-        for item, relation, request in self.relations():
-            sampler = _sampler(relation, request)
-            gradients[item] = 0.0
-            for name, cotangent in cotangents.items():
-                gradient = vjp(
-                    relation, sampler, request.noise, **{name: cotangent[item]}
-                )
-                gradients[item] += relation.spread(gradient)
-        return to_tensor(gradients, self.device)
-
-    def partial_losses(self):
-        """Return the partial losses (b,), and their gradients (b, n, n)."""
-        losses = np.full(len(self.matrices), np.nan)
-        gradients = np.full_like(self.matrices, np.nan)
-        for item, relation, request in self.relations():
-            losses[item], gradient = _fenchel_young.partial_loss_with_gradient(
-                relation, request.constraints, request.n_clusters, request.noise
-            )
-            gradients[item] = relation.spread(gradient)
-        return to_tensor(losses, self.device), to_tensor(gradients, self.device)
-
-
-def _sampler(relation, request):
-    """Return the sampler of a relation for a _Request."""
-    return make_sampler(
-        relation, request.constraints, request.n_clusters, request.noise
-    )
-
-
-class _Fused:
-    """Forests of a batch of similarities on a device, found together.
-
-    Nothing is read by the host. NaN where a similarity is not finite, or a number of
-    clusters is less than that of classes.
-
-    Parameters
-    ----------
-    similarity : tensor of shape (b, n, n)
-    sizes : tensor of shape (b,), int32
-        Numbers of clusters.
-    labels : tensor of shape (b, n), int64, or None
-        Negative without a label.
-    seeds : tensor of shape (b,), int64
-    noise : Noise
-    """
-
-    def __init__(self, similarity, sizes, labels, seeds, noise):
-        self.matrices = _symmetrized(similarity, torch.float32).contiguous()
-        self.noise = noise
-        self.seeds = seeds
-        n = similarity.shape[-1]
-        least = torch.ones_like(sizes)
-        n_groups = torch.full_like(sizes, n)
-        self.classes = None
-        if labels is not None:
-            self.classes = _classes_of(labels)
-            n_classes = self.classes[1]
-            least = n_classes.clamp(min=1)
-            n_groups = n_classes + (labels < 0).sum(dim=1, dtype=torch.int32)
-        # Noisy copies are finite in float32; no noise exceeds 23 times its scale.
-        most = torch.finfo(torch.float32).max / 2 - 23.0 * noise.scale
-        is_usable = (self.matrices.abs() <= most).flatten(1).all(dim=1)
-        is_usable &= sizes >= least
-        self.mark = torch.where(is_usable, 0.0, torch.nan)
-        self.sizes = torch.minimum(torch.maximum(sizes, least), n_groups)
-
-    def find(self, *, free):
-        """Return what `find_forests` does, of the whole batch."""
-        from skdiffclust.forests._perturbed._triton import find_forests
-
-        return find_forests(
-            self.matrices, self.sizes, self.seeds, self.noise, self.classes, free=free
-        )
-
-    def spread(self, counts):
-        """Return the symmetric means (b, n, n) of counts (b, n, n) of pairs i < j."""
-        upper = counts / self.noise.n_samples
-        return upper + upper.mT + self.mark[:, None, None]
-
-    def means(self, connectivity):
-        """Return A_ε (b, n, n), F_ε (b,) and None."""
-        counts, totals, self.edges = self.find(free=self.classes is None)
-        return self.spread(counts), 2.0 * totals.mean(dim=1) + self.mark, None
-
-    def vjp(self, cotangents):
-        """Return the gradients (b, n, n) of cotangents (b, n, n) of A_ε.
-
-        By the edges of `means`, and the score function as `_perturbation.vjp` has it.
-        """
-        from skdiffclust.forests._perturbed._triton import sum_of_scores
-
-        (b, n) = self.matrices.shape[:2]
-        cotangent = _symmetrized(cotangents["forest"], torch.float64)
-        is_edge = self.edges >= 0
-        places = torch.where(is_edge, (self.edges >> 12) * n + (self.edges & 4095), 0)
-        along = cotangent.view(b, -1).gather(1, places.view(b, -1).long())
-        products = 2.0 * (along.view(places.shape) * is_edge).sum(dim=2)
-        coefficients = _score_coefficients(products, self.noise)
-        gradient = sum_of_scores(coefficients, self.seeds, self.noise, n)
-        return 0.5 * gradient + self.mark[:, None, None]
-
-    def partial_losses(self):
-        """Return the partial losses (b,), and their gradients (b, n, n)."""
-        if self.classes is None:
-            return self.mark, self.spread(torch.zeros_like(self.matrices))
-        counts, totals, _ = self.find(free=True)
-        # Two sums of the same edges may differ by rounding.
-        losses = 2.0 * totals.clamp(min=0).mean(dim=1)
-        return losses + self.mark, self.spread(counts)
-
-
-def _classes_of(labels):
-    """Return the first sample of the class of each, and the number of classes.
-
-    labels (b, n), negative without a label; (b, n), -1 without one, and (b,), int32.
-    """
-    ordered, order = labels.sort(dim=1, stable=True)
-    first = order.gather(1, torch.searchsorted(ordered, labels.contiguous()))
-    first = torch.where(labels < 0, -1, first).to(torch.int32)
-    numbers = torch.arange(labels.shape[1], device=labels.device)
-    return first.contiguous(), (first == numbers).sum(dim=1, dtype=torch.int32)
-
-
-def _score_coefficients(products, noise):
-    """Return `score_coefficients` of products (b, s), on their device."""
-    n_draws = -(-noise.n_samples // 2)
-    draws = torch.arange(noise.n_samples, device=products.device) // 2
-    sizes = torch.full((n_draws,), 2.0, device=products.device)
-    if noise.n_samples % 2:
-        sizes[-1:].fill_(1.0)
-    if n_draws > 1:
-        means = products.new_zeros(len(products), n_draws)
-        means = means.index_add(1, draws, products) / sizes
-        others = (means.sum(dim=1, keepdim=True) - means) / (n_draws - 1)
-        products = products - others[:, draws]
-    return products / (n_draws * sizes[draws] * noise.scale)
-
-
-class _Operator(torch.autograd.Function):
-    """A_ε, F_ε and M_ε of similarities (b, n, n); M_ε is empty if not requested."""
-
-    @staticmethod
-    def forward(ctx, similarity, solver, connectivity):
-        ctx.solver = solver
-        forests, weights, linked = solver.means(connectivity)
-        ctx.save_for_backward(forests)
-        ctx.dtype = similarity.dtype
-        # The cotangent of an output that is not used is None, and costs nothing.
-        ctx.set_materialize_grads(False)
-        linked = forests.new_empty(0) if linked is None else linked
-        return tuple(t.to(similarity.dtype) for t in (forests, weights, linked))
-
-    @staticmethod
-    @differentiated_once
-    def backward(ctx, to_forest, to_weight, to_connectivity):
-        (forests,) = ctx.saved_tensors
-        gradient = torch.zeros_like(forests)
-        if to_weight is not None:
-            gradient += to_weight.to(forests.dtype)[:, None, None] * forests
-        cotangents = {"forest": to_forest, "connectivity": to_connectivity}
-        cotangents = {
-            name: cotangent
-            for name, cotangent in cotangents.items()
-            if cotangent is not None and cotangent.ndim == 3
-        }
-        if cotangents:
-            gradient += ctx.solver.vjp(cotangents)
-        return gradient.to(ctx.dtype), None, None
-
-
-class _PartialLoss(torch.autograd.Function):
-    """Partial losses (b,) of similarities (b, n, n), and their gradients (b, n, n)."""
-
-    @staticmethod
-    def forward(ctx, similarity, solver):
-        losses, gradients = (part.to(similarity) for part in solver.partial_losses())
-        ctx.save_for_backward(gradients)
-        ctx.mark_non_differentiable(gradients)
-        return losses, gradients
-
-    @staticmethod
-    @differentiated_once
-    def backward(ctx, cotangent, _):
-        (gradients,) = ctx.saved_tensors
-        return cotangent[:, None, None] * gradients, None
 
 
 def _is_fused(items):
@@ -443,7 +174,7 @@ class _Perturbed(nn.Module):
             labels = constraints.expand(*batch, n).reshape(-1, n).to(torch.int64)
             sizes = _sizes_on(device, n_clusters, batch, n)
             seeds = self._seeds_on(device, len(items))
-            return batch, items, _Fused(items, sizes, labels, seeds, noise)
+            return batch, items, Fused(items, sizes, labels, seeds, noise)
         sizes = _sizes_of_items(n_clusters, batch, n)
         known = _constraints_of_items(constraints, batch, n)
         if clip:
@@ -453,14 +184,14 @@ class _Perturbed(nn.Module):
             sizes = _checked_sizes(sizes, known, device)
             seeds = self._seeds_on(device, len(items))
             labels = _labels_of(known, n, device)
-            return batch, items, _Fused(items, sizes, labels, seeds, noise)
+            return batch, items, Fused(items, sizes, labels, seeds, noise)
         requests = [
-            _Request(size, replace(noise, seed=seed), rows)
+            Request(size, replace(noise, seed=seed), rows)
             for size, seed, rows in zip(
                 sizes, self._seeds(len(items)), known, strict=True
             )
         ]
-        return batch, items, _OnCpu(items, requests)
+        return batch, items, OnCpu(items, requests)
 
 
 def _is_on(device, values):
@@ -653,7 +384,7 @@ class PerturbedForest(_Perturbed):
         batch, items, solver = self._solver(
             similarity, constraints, self.n_clusters, connectivity=return_connectivity
         )
-        results = _Operator.apply(items, solver, return_connectivity)
+        results = Operator.apply(items, solver, return_connectivity)
         self._warn_of_idle_noise(results[0])
         if not return_connectivity:
             results = results[:2]
@@ -747,7 +478,7 @@ class PartialFenchelYoungLoss(_Perturbed):
         batch, items, solver = self._solver(
             similarity, constraints, n_clusters, clip=True
         )
-        losses, gradients = _PartialLoss.apply(items, solver)
+        losses, gradients = PartialLoss.apply(items, solver)
         self._warn_of_idle_noise(gradients)
         return _reduced(losses.reshape(batch), self.reduction)
 
@@ -757,7 +488,7 @@ def partial_loss(similarity, constraints, n_clusters, noise):
     items = similarity[None]
     if _is_fused(items) and _is_of_labels(constraints):
         device = similarity.device
-        solver = _Fused(
+        solver = Fused(
             items,
             torch.full((1,), n_clusters, dtype=torch.int32, device=device),
             _labels_of([constraints], len(similarity), device),
@@ -765,8 +496,8 @@ def partial_loss(similarity, constraints, n_clusters, noise):
             noise,
         )
     else:
-        solver = _OnCpu(items, [_Request(n_clusters, noise, constraints)])
-    return _PartialLoss.apply(items, solver)[0][0]
+        solver = OnCpu(items, [Request(n_clusters, noise, constraints)])
+    return PartialLoss.apply(items, solver)[0][0]
 
 
 class FenchelYoungLoss(_Perturbed):
@@ -844,7 +575,7 @@ class FenchelYoungLoss(_Perturbed):
             edges = to_tensor(edges, similarity.device)
         i, j = edges.T
         batch, items, solver = self._solver(similarity, None, n - len(edges))
-        forests, weights, _ = _Operator.apply(items, solver, False)
+        forests, weights, _ = Operator.apply(items, solver, False)
         self._warn_of_idle_noise(forests)
         weights = weights.reshape(batch)
         reached = similarity[..., i, j].sum(dim=-1) + similarity[..., j, i].sum(dim=-1)

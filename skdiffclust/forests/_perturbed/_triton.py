@@ -20,8 +20,6 @@ from scipy.special import ndtri
 
 from skdiffclust.forests._perturbed import _hash
 
-# 12 bits for each end of an edge.
-MOST_SAMPLES = 4096
 # Entries of a row that a warp has, and columns of a block of scores.
 _ENTRIES_PER_WARP = 128
 _BLOCK = 256
@@ -344,7 +342,7 @@ def find_forests(matrices, sizes, seeds, noise, classes=None, *, free=True):
     Parameters
     ----------
     matrices : tensor of shape (b, n, n), float32
-        Symmetric similarities; 2 <= n <= `MOST_SAMPLES`.
+        Symmetric similarities; 2 <= n <= 4096.
     sizes : tensor of shape (b,), int32
         Numbers of trees, at least 1 and at least the number of classes.
     seeds : tensor of shape (b,), int64

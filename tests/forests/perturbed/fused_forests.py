@@ -15,6 +15,7 @@ from skdiffclust.forests._perturbed import _torch
 from skdiffclust.forests._perturbed._noise import noise_of_samples
 from skdiffclust.forests._perturbed._relation import relation_of
 from skdiffclust.forests._perturbed._samplers import Noise, make_sampler
+from skdiffclust.forests._perturbed._solvers import classes_of
 from skdiffclust.forests._perturbed._triton import find_forests
 from skdiffclust.nn import FenchelYoungLoss, PartialFenchelYoungLoss, PerturbedForest
 
@@ -47,7 +48,7 @@ def fused(matrix, k, noise, labels=None, *, free=True):
     """Edge sets, totals and counts of the kernel, of one matrix."""
     classes = None
     if labels is not None:
-        classes = _torch._classes_of(torch.from_numpy(labels)[None])
+        classes = classes_of(torch.from_numpy(labels)[None])
     counts, totals, edges = find_forests(
         torch.from_numpy(matrix)[None],
         torch.tensor([k], dtype=torch.int32),
