@@ -38,6 +38,7 @@ from shared import (
     agreements,
     docstrings,
     load,
+    record,
     seconds,
     some,
     standardised,
@@ -464,11 +465,11 @@ def impute(X, y, hidden, seed):
     return found
 
 
-def missing(n_seeds=3):
-    """Print means of each table, of each way of hiding, and of all."""
+def missing(path=None, data=None, n_seeds=3):
+    """Print means of each table, and the table of each way of hiding and of all."""
     cases = list(itertools.product(("mcar", "mar", "mnar"), (0.05, 0.2, 0.5)))
     tables = {}
-    for name, X, y in fresh():
+    for name, X, y in fresh() if data is None else data:
         runs = [
             impute(X, y, hide(X, share, kind, np.random.RandomState(seed)), seed)
             for seed in range(n_seeds)
@@ -478,9 +479,17 @@ def missing(n_seeds=3):
         tables[name] = np.reshape(values, (n_seeds, len(cases), len(runs[0]), 4))
         print_means(f"{name} {X.shape}", tables[name].mean(axis=(0, 1)), runs[0])
     everything = np.mean(list(tables.values()), axis=(0, 1))
-    for case, values in zip(cases, everything, strict=True):
-        print_means(case, values, runs[0])
-    print_means("all", everything.mean(axis=0), runs[0])
+    names = list(imputers(0))
+    both = [f"{what}: {name}" for what in ("error", "accuracy") for name in names]
+    rows = [["hidden", *both]]
+    titles = [f"{kind.upper()}, {100 * share:.0f} %" for kind, share in cases]
+    everything = np.vstack([everything, everything.mean(axis=0, keepdims=True)])
+    for title, values in zip([*titles, "mean"], everything, strict=True):
+        measured = np.ravel(values[: len(names), :2].T)
+        rows.append([title, *(f"{value:.3f}" for value in measured)])
+    times = [f"{spent:.2g}" for spent in everything[-1, : len(names), 3]]
+    rows.append(["processor seconds", *times, *([""] * len(names))])
+    record(rows, path)
 
 
 def print_means(title, values, imputers):
@@ -712,6 +721,7 @@ def main():
     """Print a part."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", choices=PARTS)
+    parser.add_argument("--record", metavar="FILE", help="of missing: a CSV file")
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     torch.set_num_threads(1)
@@ -719,7 +729,10 @@ def main():
     rows = np.random.RandomState(0).randn(60, 4)
     ClAM(3, n_init=2).fit(rows)  # compiles, as the next line does
     ClAM(3, n_init=2, self_supervised=False).fit(rows)
-    PARTS[options.part]()
+    if options.part == "missing":
+        missing(options.record)
+    else:
+        PARTS[options.part]()
 
 
 if __name__ == "__main__":

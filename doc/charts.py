@@ -45,6 +45,29 @@ def forest_growth(folder=FOLDER):
     ax.grid(color="0.9")
 
 
+def missing_values(folder=FOLDER):
+    """Draw the error of imputed values by the share that is hidden."""
+    heading, rows = read("missing_values.csv", folder)
+    names = [title for title in heading if title.startswith("error: ")]
+    cases = [(*row[0].rstrip(" %").split(", "), *row[1:]) for row in rows[:-2]]
+    kinds = list(dict.fromkeys(kind for kind, *_ in cases))
+    _, axes = plt.subplots(
+        1, len(kinds), figsize=(6.4, 3.6), layout="constrained", sharey=True
+    )
+    for ax, kind in zip(axes, kinds, strict=True):
+        own = [case[1:] for case in cases if case[0] == kind]
+        share, *errors = np.array(own, dtype=float).T[: len(names) + 1]
+        for name, values, marker in zip(names, errors, "os^D", strict=True):
+            label = name.removeprefix("error: ")
+            ax.plot(share, values, marker=marker, markersize=5, label=label)
+        ax.set(title=kind, xlabel="values hidden (%)", xticks=share)
+        ax.grid(color="0.9")
+    axes[0].set_ylabel("root mean squared error\n(standard deviations)")
+    axes[0].figure.legend(
+        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4
+    )
+
+
 def draw_values(name, xlabel, ours, folder=FOLDER):
     """Draw a table of values with their intervals, a panel for each of its columns."""
     heading, rows = read(name, folder)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "doc" / "benchmarks"
@@ -66,6 +67,7 @@ def test_a_recorded_table_is_that_of_a_page_with_a_command(name):
     assert all(len(row) == len(heading) for row in rows)
 
 
+@pytest.mark.full
 def test_growth_of_forests_is_recorded(load, tmp_path):
     load("bench_forest").growth(tmp_path / "table.csv", {3: (2, 3)})
     heading, rows = read(tmp_path / "table.csv")
@@ -86,6 +88,23 @@ def test_classes_without_labels_are_recorded(load, tmp_path):
     assert_same_format(tmp_path / "table.csv", "learning.csv")
 
 
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_imputed_values_are_recorded(load, tmp_path):
+    pytest.importorskip("torch")
+    X, y = load_iris(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    order = np.random.RandomState(0).permutation(len(X))[:50]
+    data = [("iris", X[order], y[order])]
+    load("bench_memories").missing(tmp_path / "table.csv", data, n_seeds=1)
+    heading, rows = read(tmp_path / "table.csv")
+    recorded_heading, recorded = read(FOLDER / "missing_values.csv")
+    assert heading == recorded_heading
+    assert [row[0] for row in rows] == [row[0] for row in recorded]
+    assert_same_format(tmp_path / "table.csv", "missing_values.csv")
+
+
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_all_methods_are_recorded(load, tmp_path):
     bench = load("bench_all")
