@@ -21,7 +21,7 @@ from torch import nn
 from skdiffclust import SpanningForestClustering
 from skdiffclust.nn import spanning_tree
 
-N_LABELS, N_STEPS = 300, 400
+N_LABELS, N_STEPS = 300, 300
 
 pixels, y = load_digits(return_X_y=True)
 order = np.random.RandomState(0).permutation(len(pixels))

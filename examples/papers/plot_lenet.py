@@ -21,7 +21,7 @@ from torch import nn
 from skdiffclust import SpanningForestClustering
 from skdiffclust.nn import PartialFenchelYoungLoss, standardized_similarity
 
-N_LABELS, N_STEPS, BATCH = 100, 250, 64
+N_LABELS, N_STEPS, BATCH = 100, 200, 64
 
 pixels, digits = load_digits(return_X_y=True)
 order = np.random.RandomState(0).permutation(len(pixels))
