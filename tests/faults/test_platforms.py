@@ -190,7 +190,9 @@ def text_calls(tree):
         elif name in ("open", "fdopen", "NamedTemporaryFile"):
             modes = [one for one in literals if isinstance(one, str)]
             modes += [k.value.value for k in call.keywords if k.arg == "mode"]
-            is_ours = isinstance(call.func, ast.Name) or not call.keywords
+            # A method of a path takes a mode at most; tarfile.open takes a file.
+            is_method = not call.keywords and len(literals) == len(call.args)
+            is_ours = isinstance(call.func, ast.Name) or is_method
             is_text = is_ours and not any("b" in mode for mode in modes)
             yield call, "encoding" in named or not is_text
 
