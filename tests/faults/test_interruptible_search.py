@@ -62,9 +62,9 @@ def test_neighbors_are_searched_in_blocks(searched, monkeypatch, n_features):
 def test_tied_neighbors_do_not_depend_on_blocks(monkeypatch, n_features):
     X = np.random.RandomState(0).randint(0, 3, (1500, n_features)).astype(float)
     rows = np.arange(len(X))
-    found = of_cuts._nearest_of_rows(X, rows, 15)
+    found = of_cuts._nearest_of_rows(X, rows, 15, "euclidean")
     monkeypatch.setattr(_neighbors, "PRODUCTS_AT_ONCE", 1)
-    in_blocks = of_cuts._nearest_of_rows(X, rows, 15)
+    in_blocks = of_cuts._nearest_of_rows(X, rows, 15, "euclidean")
     distances, nearest = NearestNeighbors(n_neighbors=15).fit(X).kneighbors(X)
     np.testing.assert_array_equal(found[0], in_blocks[0])
     np.testing.assert_array_equal(found[1], in_blocks[1])

@@ -22,7 +22,7 @@ model = skdiffclust.SpanningForestClustering()
 model.fit(rng.random((4000, 2))), model.fit(rng.random((3500, 20)))
 model.condensed_tree(), model.n_clusters_curve_, model.outlier_scores_
 for min_samples in (None, 5, 70):
-    for metric in ("euclidean", "manhattan", "chebyshev", "cosine", "canberra"):
+    for metric in "euclidean manhattan chebyshev cosine canberra gower".split():
         skdiffclust.SpanningForestClustering(
             "auto", metric=metric, min_samples=min_samples
         ).fit(rng.random((1200, 3)), sample_weight=np.full(1200, 2.0))
