@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 
-from skdiffclust import ClAM, GraphCutClustering, SpanningForestClustering
+from skdiffclust import GEMINI, ClAM, GraphCutClustering, SpanningForestClustering
 from skdiffclust.forests import minimum_spanning_tree_by_blocks
 
 pytestmark = pytest.mark.full
@@ -42,6 +42,7 @@ def blobs(sizes):
     [
         SpanningForestClustering("auto"),
         ClAM(3, random_state=0),
+        GEMINI(3, random_state=0),
         GraphCutClustering(3, random_state=0),
     ],
     ids=lambda clusterer: type(clusterer).__name__,
@@ -58,7 +59,12 @@ def test_topics_of_bertopic(clusterer, monkeypatch):
         umap_model=BaseDimensionalityReduction(),
         hdbscan_model=clusterer,
     )
-    topics, _ = model.fit_transform(DOCUMENTS, embeddings)
+    topics, probabilities = model.fit_transform(DOCUMENTS, embeddings)
+    if hasattr(clusterer, "predict_proba"):
+        found = clusterer.predict_proba(embeddings).max(axis=1)
+        np.testing.assert_allclose(probabilities, found, rtol=1e-6)
+    else:
+        assert probabilities is None
     assert same_partition(topics, TOPICS)
     assert min(topics) == 0
     predicted, _ = model.transform(DOCUMENTS[::7], embeddings[::7])
@@ -106,6 +112,29 @@ def test_graph_of_scanpy(key):
         model = SpanningForestClustering(3, metric="precomputed")
     labels = model.fit_predict(graph)
     assert same_partition(labels, y)
+
+
+@pytest.mark.filterwarnings("ignore")  # those of scanpy
+def test_cells_of_anndata():
+    """Principal components in, labels of known and of new cells out."""
+    scanpy = pytest.importorskip("scanpy")
+    anndata = pytest.importorskip("anndata")
+    pandas = pytest.importorskip("pandas")
+
+    X, y = make_blobs([80, 50, 30], 40, random_state=1)
+    cells = anndata.AnnData(X.astype(np.float32))
+    scanpy.pp.pca(cells, n_comps=10)
+    cells.obs["type"] = pandas.Categorical(y)
+    known, new = cells[::2].copy(), cells[1::2].copy()
+    scanpy.pp.neighbors(known, n_neighbors=15, use_rep="X_pca")
+    cut = GraphCutClustering("auto", random_state=0).fit(known.obsm["X_pca"])
+    known.obs["clusters"] = pandas.Categorical(cut.labels_)
+    new.obs["clusters"] = pandas.Categorical(cut.predict(new.obsm["X_pca"]))
+    of_graph = GraphCutClustering("auto", affinity="precomputed", random_state=0)
+    by_graph = of_graph.fit_predict(known.obsp["connectivities"])
+    assert same_partition(known.obs["clusters"], known.obs["type"])
+    assert same_partition(new.obs["clusters"], new.obs["type"])
+    assert same_partition(by_graph, known.obs["type"])
 
 
 @pytest.mark.filterwarnings("ignore")  # those of zarr
