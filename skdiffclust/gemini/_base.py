@@ -203,7 +203,10 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
     def _logits(self, X):
         """Return the logits (n, k) of samples X."""
         check_is_fitted(self)
-        X = validated(self, X, reset=False)
+        return self._logits_of(validated(self, X, reset=False))
+
+    def _logits_of(self, X):
+        """Return the logits (n, k) of validated samples X."""
         if hasattr(self, "encoder_"):
             from skdiffclust.gemini._torch import module_logits
 

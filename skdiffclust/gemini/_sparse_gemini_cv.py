@@ -391,7 +391,8 @@ class SparseGEMINICV(
 
         self._publish(path, alphas, records, samples.row_weights)
         named = replace(settings, name="SparseGEMINICV")
-        self.probabilities_ = self.predict_proba(X).max(axis=1)
+        logits = self.estimator_._logits_of(samples.X)
+        self.probabilities_ = self.estimator_._assignments(logits).max(axis=1)
         report_clusters(named, self.labels_, samples.constraints)
         warn_if_unequal(samples, self.labels_, starts, "SparseGEMINICV")
         self._publish_structure(structure, n_clusters, X, present, rng)

@@ -12,8 +12,8 @@ from skdiffclust.forests._embedding._start import (
     learning_rate_of,
     noise_scale_of,
 )
-from skdiffclust.forests._perturbed._fenchel_young import partial_loss_with_gradient
 from skdiffclust.forests._perturbed._hash import draw_seed
+from skdiffclust.forests._perturbed._perturbation import partial_loss_with_gradient
 from skdiffclust.forests._perturbed._relation import relation_of
 from skdiffclust.forests._perturbed._samplers import Noise
 from skdiffclust.forests._perturbed._similarity import (

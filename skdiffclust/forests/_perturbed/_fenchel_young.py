@@ -13,6 +13,7 @@ from skdiffclust.forests._perturbed._perturbation import (
     NOISE_RULES,
     checked_relation,
     constraints_for,
+    partial_loss_with_gradient,
     sum_samples,
 )
 from skdiffclust.forests._perturbed._samplers import (
@@ -243,19 +244,6 @@ def partial_fenchel_young_loss(
     plan = _loss_noise(noise_scale, n_perturbations, random_state)
     loss, gradient = partial_loss_with_gradient(relation, constraints, n_clusters, plan)
     return (loss, relation.spread(gradient)) if return_gradient else loss
-
-
-def partial_loss_with_gradient(relation, constraints, n_clusters, plan):
-    """Return the partial loss and its gradient by the edges (n_edges,)."""
-    if constraints is None:
-        return 0.0, np.zeros(len(relation.weights))
-    free = make_sampler(relation, None, n_clusters, plan)
-    bound = make_sampler(relation, constraints, n_clusters, plan)
-    free = sum_samples(free, relation, plan)
-    bound = sum_samples(bound, relation, plan)
-    # Two sums of the same edges may differ by rounding.
-    loss = 2.0 * float(np.maximum(free.totals - bound.totals, 0.0).mean())
-    return loss, (free.edges - bound.edges) / plan.n_samples
 
 
 def _loss_noise(noise_scale, n_perturbations, random_state):

@@ -275,6 +275,19 @@ def vjp(relation, sampler, plan, *, forest=None, connectivity=None):
     return 0.5 * weighted_scores(relation, plan, score_coefficients(plan, products))
 
 
+def partial_loss_with_gradient(relation, constraints, n_clusters, plan):
+    """Return the partial loss and its gradient by the edges (n_edges,)."""
+    if constraints is None:
+        return 0.0, np.zeros(len(relation.weights))
+    free = make_sampler(relation, None, n_clusters, plan)
+    bound = make_sampler(relation, constraints, n_clusters, plan)
+    free = sum_samples(free, relation, plan)
+    bound = sum_samples(bound, relation, plan)
+    # Two sums of the same edges may differ by rounding.
+    loss = 2.0 * float(np.maximum(free.totals - bound.totals, 0.0).mean())
+    return loss, (free.edges - bound.edges) / plan.n_samples
+
+
 def score_coefficients(plan, products):
     """Return by what the scores of the samples are multiplied to differentiate (s,).
 

@@ -7,9 +7,9 @@ import torch
 
 from skdiffclust._torch import differentiated_once, to_numpy, to_tensor
 from skdiffclust._warnings import warn
-from skdiffclust.forests._perturbed import _fenchel_young
 from skdiffclust.forests._perturbed._perturbation import (
     connectivity_of,
+    partial_loss_with_gradient,
     sum_samples,
     vjp,
 )
@@ -113,7 +113,7 @@ class OnCpu:
         losses = np.full(len(self.matrices), np.nan)
         gradients = np.full_like(self.matrices, np.nan)
         for item, relation, request in self.relations():
-            losses[item], gradient = _fenchel_young.partial_loss_with_gradient(
+            losses[item], gradient = partial_loss_with_gradient(
                 relation, request.constraints, request.n_clusters, request.noise
             )
             gradients[item] = relation.spread(gradient)
