@@ -235,7 +235,7 @@ def methods(setting):
 def load(name):
     """Return rows and classes, standardised, but for USPS.
 
-    There k-means has the silhouette of the paper with grey levels as they are.
+    There the silhouette of k-means is near the paper's with grey levels as they are.
     """
     X, y = load_raw(name)
     return (X if name == "usps_test" else standardised(X)), y

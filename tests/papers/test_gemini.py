@@ -9,7 +9,9 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
 from data_sets import load_data
+from reproduce_gemini import Perceptron, run_published
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import scale
@@ -106,6 +108,33 @@ def test_real_data(name, model, shared_data):
     # The paper rounds to two digits.
     assert round(score, 2) >= ari - ari_sd
     assert abs(n_features - size) <= max(2 * size_sd, 1)
+
+
+@pytest.mark.parametrize("model", ["linear", "mlp"])
+def test_the_loop_of_the_authors_selects_the_informative_variables(model):
+    found = run_published("mmd", 4, "ovo", model, 0)
+    assert found["VSER"] <= 0.04
+    assert found["ARI"] >= 0.6
+
+
+@pytest.mark.parametrize("hierarchy", [0, 2])
+def test_the_threshold_of_the_loop_is_the_hierarchical_prox(hierarchy):
+    torch.manual_seed(0)
+    model = Perceptron(1, 3, 2, hierarchy)
+    given = model.skip.weight.detach().clone(), model.first.weight.detach().clone()
+
+    def cost(skip, first):
+        squares = (skip - given[0]).square().sum() + (first - given[1]).square().sum()
+        return squares / 2 + 0.3 * skip.norm()
+
+    model.shrink(0.3)
+    skip, first = model.skip.weight.detach(), model.first.weight.detach()
+    assert first.abs().max() <= hierarchy * skip.norm() + 1e-6
+    for _ in range(200):
+        other = skip + 0.1 * torch.randn(2, 1)
+        bound = float(hierarchy * other.norm())
+        inside = torch.clamp(first + 0.1 * torch.randn(3, 1), -bound, bound)
+        assert cost(skip, first) <= cost(other, inside) + 1e-6
 
 
 def table(title, runs):
