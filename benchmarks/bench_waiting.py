@@ -71,6 +71,9 @@ print(time.process_time() - begin)
 def seconds_of(code, cache=None):
     """Return what a script prints, run in another folder with a cache of numba."""
     environment = dict(os.environ, OMP_NUM_THREADS="1")
+    folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    folders = [os.path.abspath(folder) for folder in folders if folder]
+    environment["PYTHONPATH"] = os.pathsep.join(folders)
     if cache is not None:
         environment["NUMBA_CACHE_DIR"] = cache
     with tempfile.TemporaryDirectory() as folder:
