@@ -22,6 +22,7 @@ NUMBERS = {
         "_RETURNS": ("row", "centres candidates; graphs candidates"),
     },
     "_n_clusters": {
+        "_ENTRIES": ("recipe", "the cache of a processor"),
         "_MOST_CLUSTERS": ("row", "centres ablation"),
         "_N_RESTARTS": ("row", "centres ablation"),
         "_N_STEPS": ("row", "centres ablation"),

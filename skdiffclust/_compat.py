@@ -13,6 +13,7 @@ from typing import Any as _Any
 
 from sklearn.base import _fit_context
 from sklearn.callback import CallbackSupportMixin
+from sklearn.callback._callback_support import callback_management_context
 from sklearn.cluster._hierarchical_fast import single_linkage_label
 from sklearn.metrics._pairwise_distances_reduction import ArgKmin
 from sklearn.metrics.pairwise import _VALID_METRICS
@@ -45,6 +46,7 @@ __all__ = [
     "PAIRWISE_METRICS",
     "StrOptions",
     "available_if",
+    "callback_management_context",
     "check_feature_names_in",
     "check_pandas_support",
     "check_sample_weight",

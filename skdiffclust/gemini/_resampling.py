@@ -156,16 +156,17 @@ def resample(settings, samples, rows, seed, alphas):
     }, loops
 
 
-def steps_of(settings, samples, seed, options):
+def steps_of(settings, samples, seed, options, loops=None):
     """Return the Steps of a path, the loops that it is judged by, its Task and Starts.
 
-    Fewer clusters are judged by stability, or reported in the end.
+    Fewer clusters are judged by stability, or reported in the end. The loops are as
+    many as the path needs, by default without callbacks.
     """
     task = Task.of(settings, samples)
     rng = np.random.RandomState(seed)
     starts = make_starts(task.problem, settings, rng)
-    # As many loops as the path needs, without callbacks.
-    loops = (EpochLoop(settings.name, **settings.training) for _ in count())
+    if loops is None:
+        loops = (EpochLoop(settings.name, **settings.training) for _ in count())
     walked = list(path_steps(task, starts, loops, rng, options))
     walk, _ = walked[-1]
     kkts = np.array([step.kkt for _, step in walked])

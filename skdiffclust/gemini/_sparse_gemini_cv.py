@@ -22,6 +22,7 @@ from skdiffclust._compat import (
     CallbackSupportMixin,
     Interval,
     StrOptions,
+    callback_management_context,
     fit_context,
 )
 from skdiffclust._constraints import bounds_of_clusters
@@ -88,8 +89,9 @@ class SparseGEMINICV(
     ----------
     estimator : SparseGEMINI or None, default=None
         Estimator whose paths are computed, with all parameters of the model and of
-        training. It is cloned; its `alpha` and `random_state` are not used. None means
-        ``SparseGEMINI()``.
+        training. It is cloned; its `alpha` and `random_state` are not used. Callbacks
+        that are set on it watch the path on all samples, and those of this estimator
+        the subsets. None means ``SparseGEMINI()``.
     n_clusters : int, "auto", sequence of int or None, default=None
         Maximum number of clusters, or the numbers to choose from; fewer clusters may be
         found. None means that of `estimator`. "auto" counts them, see Notes. If 1 is in
@@ -350,10 +352,20 @@ class SparseGEMINICV(
         sparse._validate_params()
         settings = sparse._settings()
         options = Options(min_features=self.min_features)
-        steps, judged, task, starts = report_by_the_whole(
-            steps_of, settings, samples.take(slice(None)), seed, options
-        )
-        path = make_path(steps, task, _KEEP_THRESHOLD, sparse, task.shared)
+        whole = samples.take(slice(None))
+        with callback_management_context(sparse):
+            watched = Training(sparse, X, y, n_init=None, **settings.training)
+            loops = iter(watched)
+            steps, judged, task, starts = report_by_the_whole(
+                steps_of, settings, whole, seed, options, loops
+            )
+            watched.stop()
+            next(loops, None)
+            unfitted = clone(sparse)
+            path = make_path(steps, task, _KEEP_THRESHOLD, unfitted, task.shared)
+            # Its callbacks see the fit end with the step that the path chooses.
+            vars(sparse).update(vars(path.select()))
+            watched.finish([])
         alphas = grid_of(path, self.n_alphas, self.min_features)
 
         store, records = self._open(checkpoint, resume, samples, sparse, alphas)

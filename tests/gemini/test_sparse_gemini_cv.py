@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.callback import ScoringMonitor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV
@@ -470,6 +471,26 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
         stable.set_params(random_state=None).fit(X, checkpoint=tmp_path)
     with pytest.raises(ValueError, match="must be a folder with resume=True"):
         stable.fit(X, resume=True)
+
+
+def test_callbacks_of_the_inner_estimator_watch_its_path():
+    X = problem()
+    monitor = ScoringMonitor(scoring={"own": lambda model, X, y: model.score(X)})
+    stable = search(2, **FAST)
+    stable.estimator.set_callbacks(monitor)
+    watched = stable.fit(X)
+    logs = monitor.get_logs().data
+    assert np.sum(["own" in row for row in logs]) >= len(watched.path_)
+    plain = search(2, **FAST).fit(X)
+    assert_array_equal(plain.labels_, watched.labels_)
+    assert_array_equal(plain.cluster_stability_, watched.cluster_stability_)
+    assert "_callback_fit_ctx" not in vars(watched.path_.template)
+
+
+def test_a_callback_of_the_inner_estimator_may_end_its_path():
+    stable = search(2, **FAST)
+    stable.estimator.set_callbacks(Stop())
+    assert len(stable.fit(problem()).path_) == 1
 
 
 class Stop:
