@@ -256,7 +256,7 @@ def test_the_papers_settings_of_the_guide_run():
     page = Path(__file__).parents[2] / "doc" / "user_guide" / "clam.rst"
     text = page.read_text(encoding="utf-8").split(".. _the-papers-settings:")[1]
     text = text.split(".. _missing-entries:")[0]
-    blocks = re.findall(r"::\n\n((?:    .*\n|\n)+)", text)
+    blocks = re.findall(r"::(?: python)?\n\n((?:    .*\n|\n)+)", text)
     names = {}
     for block in blocks:
         exec(textwrap.dedent(block), names)
