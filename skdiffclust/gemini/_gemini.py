@@ -188,17 +188,15 @@ class GEMINI(BaseGEMINI):
     device_ : str
         Device on which the perceptron or module was trained. Only available for these.
     assignments_ : ndarray of shape (n_samples, n_clusters)
-        Probabilities of the training samples, as they were trained: those of other
-        models are calibrated, these are not. Equal samples have equal
-        probabilities. Only available with ``model="free"``.
+        Probabilities of the training samples, which are not calibrated. Equal samples
+        have equal ones. Only available with ``model="free"``.
     n_iter_ : int
         Epochs of the best restart.
     history_ : dict of lists
         "loss" and "objective" after each epoch of the best restart.
     start_kept_ : bool
-        Whether the result is the hard partition of the start, because
-        training did not improve the loss by more than `tol`. Parameters of the training
-        then had no effect. Only available after `fit` of a model that is not a module.
+        Whether the result is the hard partition of the start, because training did not
+        improve the loss by more than `tol`. Not available if `model` is a module.
     temperature_ : float
         Divisor of the logits in `predict_proba`, but of ``model="free"``.
     gamma_ : float
