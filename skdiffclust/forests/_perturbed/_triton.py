@@ -231,8 +231,8 @@ def forests_kernel(
     similarities (b, n, n) float32; sizes (b,) int32, numbers of trees; seeds (b,)
     int64; first_of_class (b, n) int32, the first sample of the class of each, -1
     without a label, and n_classes (b,) int32; counts (b, n, n) int32, of i < j; totals
-    (b, s) float64, weights; edges (b, s, n) int32, i * 4096 + j or -1, if there is one
-    kind of forests.
+    (b, s) float64, weights; edges (b, s, n) int32, i * 4096 + j or -1, scratch where
+    there are both kinds of forests.
     """
     item = tl.program_id(0).to(tl.int64)
     sample = tl.program_id(1) * TILE + tl.arange(0, TILE)[:, None]
