@@ -61,7 +61,7 @@ class SpanningTree:
 
     __repr__ = short_repr
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         edges = np.asarray(self.edges, dtype=np.int64)
         lengths = np.asarray(self.lengths, dtype=np.float64)
         may_cut = np.ones(lengths.shape) if self.may_cut is None else self.may_cut
