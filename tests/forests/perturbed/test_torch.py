@@ -14,7 +14,7 @@ from skdiffclust.forests import (
     partial_fenchel_young_loss,
     perturbed_forest,
 )
-from skdiffclust.forests._perturbed import _hash
+from skdiffclust.forests._perturbed import _hash, _torch
 from skdiffclust.forests._perturbed._hash import draw_seed
 from skdiffclust.nn import (
     FenchelYoungLoss,
@@ -404,27 +404,65 @@ def test_wrong_requests_are_refused(make, match):
 
 
 @pytest.mark.gpu
-def test_cuda_gives_what_the_cpu_gives():
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_cuda_gives_what_the_cpu_gives(dtype):
     if not torch.cuda.is_available():
         pytest.skip("There is no CUDA device here.")
-    tensor, labels = torch.from_numpy(similarity_of(40)), labels_of(40)
+    tensor, labels = torch.from_numpy(similarity_of(40)).to(dtype), labels_of(40)
+    tolerance = {"rtol": 1e-4, "atol": 1e-4}
     layer = PerturbedForest(6, seed=3)
     cpu, gpu = layer(tensor), layer(tensor.cuda())
     assert gpu[0].device.type == "cuda"
-    torch.testing.assert_close(cpu[0], gpu[0].cpu())
-    torch.testing.assert_close(cpu[1], gpu[1].cpu())
+    torch.testing.assert_close(cpu[0], gpu[0].cpu(), **tolerance)
+    torch.testing.assert_close(cpu[1], gpu[1].cpu(), **tolerance)
     links = np.zeros((40, 40), dtype=int)
     links[0, 1] = links[2, 3] = -1
     links[4, 5] = 1
     loss = PartialFenchelYoungLoss(6, seed=3)
-    for known in (labels, links):
+    for known in (labels, torch.from_numpy(labels).cuda(), links):
         leaves = [tensor.clone().requires_grad_(), tensor.cuda().requires_grad_()]
-        values = [loss(leaf, known) for leaf in leaves]
+        values = [
+            loss(leaves[0], known.cpu() if torch.is_tensor(known) else known),
+            loss(leaves[1], known),
+        ]
         for value in values:
             value.backward()
-        torch.testing.assert_close(values[0], values[1].cpu())
-        torch.testing.assert_close(leaves[0].grad, leaves[1].grad.cpu())
+        torch.testing.assert_close(values[0], values[1].cpu(), **tolerance)
+        torch.testing.assert_close(leaves[0].grad, leaves[1].grad.cpu(), **tolerance)
         assert leaves[1].grad.any()
+
+
+@pytest.mark.gpu
+def test_replays_of_a_graph_have_new_noise():
+    if not torch.cuda.is_available():
+        pytest.skip("There is no CUDA device here.")
+    tensor = torch.from_numpy(similarity_of(40)).float().cuda()
+    labels = torch.from_numpy(labels_of(40)).cuda()
+    loss = PartialFenchelYoungLoss(6, n_perturbations=10)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        loss(tensor, labels)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        value = loss(tensor, labels)
+    found = set()
+    for _ in range(3):
+        graph.replay()
+        found.add(float(value))
+    assert len(found) == 3
+
+
+def test_a_device_without_triton_is_told_so_once(monkeypatch):
+    monkeypatch.setattr(_torch, "find_spec", lambda name: None)
+    _torch._has_triton.cache_clear()
+    with pytest.warns(UserWarning, match="Triton is not installed"):
+        assert not _torch._has_triton()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not _torch._has_triton()
+    _torch._has_triton.cache_clear()
 
 
 def test_a_batch_of_fewer_classes_than_clusters(global_random_seed):
