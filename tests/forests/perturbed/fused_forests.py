@@ -137,11 +137,8 @@ def test_forests_beside_brute_force(k):
     values = relation.weights + noise_of_samples(noise.draws(relation, 0), 6)
     copies = [relation.spread(row) for row in values]
     for known, free in ((unlabelled, True), (labels, False)):
-        sets, totals, _ = (
-            fused(matrix, k, noise, known, free=free)
-            if not free
-            else (fused(matrix, k, noise))
-        )
+        given = None if free else known
+        sets, totals, _ = fused(matrix, k, noise, given, free=free)
         feasible = list(forests_by_enumeration(n, k, known))
         for copy, edges, total in zip(copies, sets, totals, strict=True):
             weights = [sum(copy[e] for e in forest) for forest in feasible]
