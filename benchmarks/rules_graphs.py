@@ -37,7 +37,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.neighbors import kneighbors_graph
 
 from skdiffclust import GraphCutClustering, PRCut
-from skdiffclust.cuts import _choice, _starts
+from skdiffclust.cuts import _choice, _graph, _starts
 from skdiffclust.cuts._graph import GraphSettings, read_samples
 from skdiffclust.cuts._partition import SearchSettings, pose, size_bounds
 
@@ -306,6 +306,15 @@ SEARCHES = {
     "3 starts doubled": (_choice, "_MOST_STARTS", 6),
     "a fifth of the mean size halved": (_starts, "_AUTO_SHARE", 0.1),
     "a fifth of the mean size doubled": (_starts, "_AUTO_SHARE", 0.4),
+    "small parts are clusters": (_graph, "_LEAST_PART", 0.0),
+    "a tenth, of parts, halved": (_graph, "_LEAST_PART", 0.05),
+    "a tenth, of parts, doubled": (_graph, "_LEAST_PART", 0.2),
+    "10 neighbours halved": (_graph, "_LEAST_RANKED", 5),
+    "10 neighbours doubled": (_graph, "_LEAST_RANKED", 20),
+    "20 neighbours halved": (_graph, "_MOST_RANKED", 10),
+    "20 neighbours doubled": (_graph, "_MOST_RANKED", 40),
+    "weight of the first halved": (_graph, "_FIRST_RANK", 4.0),
+    "weight of the first doubled": (_graph, "_FIRST_RANK", 1.0),
 }
 LABELS = {
     "labels of the lowest cut": (_starts, "MEAN_CUT", np.inf),

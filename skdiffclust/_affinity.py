@@ -325,7 +325,18 @@ def fitted_metric_params(X_train, metric):
     if metric == "seuclidean":
         return {"V": np.var(X_train, axis=0, ddof=1)}
     if metric == "mahalanobis":
-        covariance = np.atleast_2d(np.cov(X_train.T))
+        covariance = np.atleast_2d(np.cov(X_train.T, ddof=min(1, len(X_train) - 1)))
+        scale = np.sqrt(np.diag(covariance))
+        # Of features without variance there is no correlation.
+        scale[scale == 0] = np.inf
+        rank = np.linalg.matrix_rank(covariance / np.outer(scale, scale))
+        if rank < len(covariance):
+            raise ValueError(
+                "metric='mahalanobis' inverts the covariance of the samples, which "
+                f"must have the rank {len(covariance)}, their number of features. Got "
+                f"rank {rank} instead. Drop features that others determine, reduce "
+                "them with PCA, or choose metric='seuclidean'."
+            )
         return {"VI": np.linalg.inv(covariance).T}
     return {}
 

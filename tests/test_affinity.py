@@ -14,7 +14,7 @@ from sklearn.metrics.pairwise import (
     pairwise_kernels,
 )
 
-from skdiffclust import _affinity, _validation
+from skdiffclust import SpanningForestClustering, _affinity, _validation
 from skdiffclust._affinity import (
     EUCLIDEAN_FORMS,
     center,
@@ -110,6 +110,23 @@ def test_distance_matrix_matches_sklearn(metric, global_random_seed):
     assert_array_equal(D, D.T)
     assert_array_equal(np.diag(D), 0.0)
     assert_allclose(D, pairwise_distances(X, metric=metric), atol=1e-7)
+
+
+@pytest.mark.parametrize("n_samples, rank", [(1, 0), (3, 2), (40, 3)])
+def test_mahalanobis_needs_an_invertible_covariance(n_samples, rank):
+    X = np.random.RandomState(0).normal(size=(n_samples, 3))
+    X = np.column_stack([X, X[:, 0] * 1e9])
+    with pytest.raises(ValueError, match=f"must have the rank 4.*Got rank {rank}"):
+        SpanningForestClustering(1, metric="mahalanobis").fit(X)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_mahalanobis_takes_features_of_any_scale(scale, global_random_seed):
+    X = np.random.RandomState(global_random_seed).normal(size=(40, 3))
+    labels = SpanningForestClustering(3, metric="mahalanobis").fit(X).labels_
+    X[:, 0] *= scale
+    scaled = SpanningForestClustering(3, metric="mahalanobis").fit(X).labels_
+    assert_array_equal(labels, scaled)
 
 
 FORMS = {
