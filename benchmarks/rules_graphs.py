@@ -313,8 +313,8 @@ SEARCHES = {
     "10 neighbours doubled": (_graph, "_LEAST_RANKED", 20),
     "20 neighbours halved": (_graph, "_MOST_RANKED", 10),
     "20 neighbours doubled": (_graph, "_MOST_RANKED", 40),
-    "weight of the first halved": (_graph, "_FIRST_RANK", 4.0),
-    "weight of the first doubled": (_graph, "_FIRST_RANK", 1.0),
+    "first rank 2 halved": (_graph, "_FIRST_RANK", 1.0),
+    "first rank 2 doubled": (_graph, "_FIRST_RANK", 4.0),
 }
 LABELS = {
     "labels of the lowest cut": (_starts, "MEAN_CUT", np.inf),
