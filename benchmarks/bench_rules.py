@@ -341,7 +341,7 @@ PARTS = {
     "deviations of a clear gap": (_tree_cuts, "_ABOVE_SIDES", np.inf),
     "least size of a side": (_tree_cuts, "LEAST_CLUSTER", 0.0),
     "power of sizes": (_tree_cuts, "SIZE_POWER", 0.0),
-    "least size for evidence": (_number, "LEAST_CLUSTER", 0.0),
+    "least size for a gain": (_number, "LEAST_CLUSTER", 0.0),
     "cost by chance": (_number, "_CHANCE", 0.0),
     "cost per cut": (_number, "_PER_CUT", 0.0),
     "share that holds together": (_number, "_SHARE", 1.0),
@@ -406,7 +406,7 @@ NULL_SHARES = 0.5, 0.2, 0.1, 0.05, 0.02, 0.01
 
 
 def null(options):
-    """Print quantiles of the largest sum of evidence of uniform samples."""
+    """Print quantiles of the largest sum of gains of uniform samples."""
     print("dimension, samples, quantiles at", [1 - share for share in NULL_SHARES])
     for d in (1, 2):
         for n_samples in (50, 200, 1000, 5000):
@@ -420,13 +420,11 @@ def null(options):
 
 
 def largest_sum(X):
-    """Return the largest sum of evidence less costs of the cuts of samples."""
+    """Return the largest sum of gains less costs of the cuts of samples."""
     hierarchy = minimum_spanning_tree(X).hierarchy()
     positions, _, _ = hierarchy.first_cuts(_number.highest_number(len(X)) - 1)
-    evidence, costs = _number.evidence_of_cuts(
-        hierarchy.tree, positions, hierarchy.sizes
-    )
-    return np.cumsum(evidence - costs).max()
+    gains, costs = _number.gains_of_cuts(hierarchy.tree, positions, hierarchy.sizes)
+    return np.cumsum(gains - costs).max()
 
 
 STRUCTURES = {

@@ -66,7 +66,7 @@ def accuracies(name, seed):
     same = sp.csr_array((y_train[:, None] == y_train).astype(float))
     batch_size = min(RECIPE["batch_size"], len(train) // 2)
     loop = PRCut(10, **RECIPE | {"batch_size": batch_size}, random_state=seed)
-    loop.fit(train, graph=same)
+    loop.fit(train, precomputed=same)
     scores["paper's loop"] = clustering_accuracy(y_test, loop.predict(test))
     peers = {
         "logistic regression": LogisticRegression(),
@@ -168,11 +168,11 @@ def on_few_neighbors(name, row, seed):
         model = GraphCutClustering(
             k, cut="ratio", min_cluster_size=1, random_state=seed
         )
-        labels = model.fit(X, graph=graph).labels_
+        labels = model.fit(X, precomputed=graph).labels_
     else:
         batch_size = min(RECIPE["batch_size"], len(X) // 2)
         model = PRCut(k, **RECIPE | {"batch_size": batch_size}, random_state=seed)
-        labels = model.fit(X.astype(np.float32), graph=graph).labels_
+        labels = model.fit(X.astype(np.float32), precomputed=graph).labels_
     return describe(graph, y, labels)
 
 

@@ -142,7 +142,7 @@ def soak_rows(name):
         "PRCut": PRCut(10, n_init=1, max_iter=2, **common, **UNTRAINED_ENCODER),
     }[name]
     X = groups(1_000_000, 50, np.float32)
-    given = {"graph": ring(len(X))}, {"graph": ring(2000)}
+    given = {"precomputed": ring(len(X))}, {"precomputed": ring(2000)}
     graphs = given if name == "PRCut" else (None, None)
     assert beyond_the_input(f"rows, {name}", model, X, X[:2000], *graphs) <= GIB
 
@@ -195,7 +195,7 @@ def soak_costs():
     for model, given in (
         (ClAM(10, **trained, **endless), {}),
         (GEMINI(10, learning_rate=1e-5, tol=0, **trained), {}),
-        (PRCut(10, **trained, **UNTRAINED_ENCODER), {"graph": ring(len(X))}),
+        (PRCut(10, **trained, **UNTRAINED_ENCODER), {"precomputed": ring(len(X))}),
     ):
         model.set_params(max_iter=1).fit(X, **given)  # what is loaded and compiled
         few, _ = seconds(model.set_params(max_iter=2).fit, X, **given)

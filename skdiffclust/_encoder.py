@@ -33,7 +33,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from skdiffclust._affinity import product_by_sample
+from skdiffclust._pairwise import product_by_sample
 
 # Samples of a block in `outputs`: bounds the memory of the hidden layers.
 _BLOCK_SAMPLES = 4096

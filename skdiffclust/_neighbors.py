@@ -12,7 +12,8 @@ import scipy.sparse as sp
 from scipy.spatial import cKDTree
 from sklearn.utils.extmath import safe_sparse_dot
 
-from skdiffclust._affinity import (
+from skdiffclust._duplicates import equal_rows, first_duplicates
+from skdiffclust._pairwise import (
     EUCLIDEAN_FORMS,
     MATRIX_BLOCK_ENTRIES,
     block_distances,
@@ -22,7 +23,6 @@ from skdiffclust._affinity import (
     symmetrised,
     unit_rows,
 )
-from skdiffclust._duplicates import equal_rows, first_duplicates
 from skdiffclust._validation import canonical_rows
 
 _TREE_MAX_FEATURES = 10

@@ -39,7 +39,7 @@ def test_arrays_are_described_by_their_shapes(name):
 def test_scalars_and_sparse_matrices_are_described():
     shown = repr(maximum_spanning_forest(X @ X.T, 3))
     assert "edges=<int64 (397, 2)>, labels=<int64 (400,)>, weight=" in shown
-    assert "search='exact')" in shown
+    assert "solver='exact')" in shown
     graph = csr_array(np.eye(4, k=1) + np.eye(4, k=-1))
     shown = repr(perturbed_forest(graph, 2, random_state=0))
     assert "forest=<sparse float64 (4, 4)>" in shown

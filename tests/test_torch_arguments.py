@@ -91,11 +91,11 @@ def test_exchanged_arguments_are_refused_by_name(name):
 OTHER_SIZE = {
     "RatioCutLoss": (
         lambda: RatioCutLoss(2)(LOGITS, GRAPH[:4, :4]),
-        r"'graph' argument of RatioCutLoss .* \(6, 6\). Got \(4, 4\)",
+        r"'similarity' argument of RatioCutLoss .* \(6, 6\). Got \(4, 4\)",
     ),
     "RatioCutLoss-None": (
         lambda: RatioCutLoss(2)(LOGITS, None),
-        "'graph' argument of RatioCutLoss .* Got NoneType",
+        "'similarity' argument of RatioCutLoss .* Got NoneType",
     ),
     "RatioCutLoss-right": (
         lambda: RatioCutLoss(2)(LOGITS, GRAPH, right=X),
@@ -103,11 +103,11 @@ OTHER_SIZE = {
     ),
     "GEMINILoss": (
         lambda: GEMINILoss()(LOGITS, X[:4]),
-        r"'relation' argument of GEMINILoss .* Got \(4, 3\)",
+        r"'X' argument of GEMINILoss .* Got \(4, 3\)",
     ),
     "GEMINILoss-array": (
         lambda: GEMINILoss()(LOGITS, X.numpy()),
-        "'relation' argument of GEMINILoss must be a tensor. Got ndarray",
+        "'X' argument of GEMINILoss must be a tensor. Got ndarray",
     ),
     "GEMINILoss-logits": (
         lambda: GEMINILoss()(LOGITS[:, 0], X),
@@ -170,7 +170,7 @@ def test_arguments_of_another_size_or_type_are_refused_by_name(name):
         ),
         (
             GEMINILoss("kl"),
-            "objective='kl', mode='ova', relation='features', "
+            "objective='kl', mode='ova', precomputed=False, "
             "reduce='sum_over_processes'",
         ),
         (

@@ -133,19 +133,21 @@ LOSSES = {
         )
     ),
     **{
-        f"GEMINILoss-{objective}-{mode}-{relation}": (
-            lambda rows, objective=objective, mode=mode, relation=relation: GEMINILoss(
-                objective, mode=mode, relation=relation
-            )(rows, torch.tensor(GRAPH).to(rows.device))
+        f"GEMINILoss-{objective}-{mode}{'-matrix' * precomputed}": (
+            lambda rows, objective=objective, mode=mode, precomputed=precomputed: (
+                GEMINILoss(objective, mode=mode, precomputed=precomputed)(
+                    rows, torch.tensor(GRAPH).to(rows.device)
+                )
+            )
         )
         for mode in ("ova", "ovo")
-        for objective, relation in (
-            ("mmd", "features"),
-            ("mmd", "matrix"),
-            ("kl", "features"),
-            ("tv", "features"),
-            ("chi2", "features"),
-            ("hellinger", "features"),
+        for objective, precomputed in (
+            ("mmd", False),
+            ("mmd", True),
+            ("kl", False),
+            ("tv", False),
+            ("chi2", False),
+            ("hellinger", False),
         )
     },
     **{

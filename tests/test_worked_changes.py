@@ -11,10 +11,10 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import make_blobs
 
 from skdiffclust import GEMINI, PRCut, SpanningForestClustering
-from skdiffclust._affinity import EUCLIDEAN_FORMS, METRICS
 from skdiffclust._compat import StrOptions
 from skdiffclust._encoder import ACTIVATIONS, Encoder
 from skdiffclust._neighbors import nearest_sample
+from skdiffclust._pairwise import EUCLIDEAN_FORMS, METRICS
 from skdiffclust.gemini._objectives import OBJECTIVES
 
 FOLDER = Path(__file__).resolve().parents[1] / "doc" / "worked_changes"

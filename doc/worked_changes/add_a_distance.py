@@ -8,10 +8,10 @@ the row into the registry and compares trees and predictions with brute force.
 
 import numpy as np
 
-from skdiffclust._affinity import EuclideanForm
+from skdiffclust._pairwise import EuclideanForm
 
 
-# In skdiffclust/_affinity.py, before EUCLIDEAN_FORMS:
+# In skdiffclust/_pairwise.py, before EUCLIDEAN_FORMS:
 def root_halves(squares):
     """Return the Hellinger distances for squared distances of square roots."""
     return np.sqrt(0.5 * squares)
@@ -23,7 +23,7 @@ def root_halves(squares):
 ROW = {"hellinger": EuclideanForm(np.sqrt, root_halves)}
 
 
-# In tests/test_affinity.py, a row of the oracles:
+# In tests/test_pairwise.py, a row of the oracles:
 def hellinger(p, q):
     """Return the Hellinger distance of two histograms (d,)."""
     return np.sqrt(0.5 * np.sum((np.sqrt(p) - np.sqrt(q)) ** 2))

@@ -45,7 +45,7 @@ known, new = np.split(reducer.transform(logarithms), [n_known])
 
 graph = kneighbors_graph(known, 15)
 graph = graph.maximum(graph.T)
-cut = GraphCutClustering("auto", random_state=0).fit(known, graph=graph)
+cut = GraphCutClustering("auto", random_state=0).fit(known, precomputed=graph)
 network = networkx.from_scipy_sparse_array(graph)
 communities = networkx.community.louvain_communities(network, seed=0)
 louvain = np.empty(n_known, dtype=int)

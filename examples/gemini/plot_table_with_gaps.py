@@ -51,14 +51,16 @@ X = prepare(AssociativeImputer(random_state=0)).fit_transform(table)
 by_means = prepare(SimpleImputer()).fit_transform(table)
 
 # %%
-# ``structure_`` compares how much better two modes fit than one with the same for
+# ``structure_test_`` compares how much better two modes fit than one with the same for
 # samples of one Gaussian with the same covariance; a warning would say that it is not
 # larger. None of the columns of the cellar is selected.
 
 selector = SparseGEMINICV(SparseGEMINI(3), n_resamples=5, random_state=0).fit(X)
 selected = list(selector.get_feature_names_out())
-print("two modes instead of one: {bimodality:.1f}".format(**selector.structure_))
-print(f"in one Gaussian: at most {max(selector.structure_['by_chance']):.1f}")
+print("two modes instead of one: {statistic:.1f}".format(**selector.structure_test_))
+print(
+    f"in one Gaussian: at most {max(selector.structure_test_['null_distribution']):.1f}"
+)
 print(f"{len(selected)} of {X.shape[1]} columns:", ", ".join(selected))
 assert not any(name.startswith("cellar") for name in selected)
 

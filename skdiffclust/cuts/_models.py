@@ -7,11 +7,11 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import gen_batches
 
-from skdiffclust._affinity import center
 from skdiffclust._assignments import softmax
 from skdiffclust._batches import RowsOnDemand
 from skdiffclust._encoder import Encoder
 from skdiffclust._optimisers import Adam, ArraysState
+from skdiffclust._pairwise import center
 
 _BLOCK_ENTRIES = 2**21  # of the temporary arrays of a block of samples
 _FREE_MARGIN = 4.0  # of free logits that start from labels
@@ -134,10 +134,8 @@ class EncoderPredictor:
         """Return the labels (n,) of samples X (n, d)."""
         return self.encoder.outputs(self._scaled(X)).argmax(axis=1)
 
-    def features(self, X):
-        """Return the last hidden layer (n, h), or the assignments without any."""
-        if not self.encoder.n_hidden:
-            return self.assignments(X)
+    def embedding(self, X):
+        """Return the last hidden layer (n, h) of samples X (n, d)."""
         return self.encoder.hidden(self._scaled(X))
 
     def _scaled(self, X):
@@ -152,8 +150,3 @@ class EncoderPredictor:
         if self.scaling is None:
             return {"encoder_": self.encoder.module}
         return {"coefs_": self.encoder.weights, "intercepts_": self.encoder.biases}
-
-    @property
-    def n_features_out(self):
-        """Number of columns of `features`."""
-        return self.encoder.n_hidden or self.encoder.n_outputs

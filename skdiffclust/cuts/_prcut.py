@@ -66,16 +66,26 @@ _STREAM_EPOCHS = 11
 
 def _has_rows(estimator):
     """Whether there are samples to predict from."""
-    if is_precomputed(estimator.affinity):
+    if is_precomputed(estimator.similarity):
         raise AttributeError(
-            "PRCut with affinity='precomputed' trains the logits of the nodes of one "
+            "PRCut with similarity='precomputed' trains the logits of the nodes of one "
             "graph, and has nothing to predict from. Pass the features as X and the "
-            "graph as fit(X, graph=graph), or use GraphCutClustering."
+            "graph as fit(X, precomputed=graph), or use GraphCutClustering."
         )
     return True
 
 
-@method_available_if(_has_rows, "transform")
+def _has_embedding(estimator):
+    """Whether there is a hidden layer that embeds samples."""
+    if not isinstance(estimator.encoder, str) or estimator.encoder != "mlp":
+        raise AttributeError(
+            "PRCut embeds samples only with encoder='mlp', by its last hidden layer. "
+            "Use predict_proba for the assignments, or the module encoder_ itself."
+        )
+    return _has_rows(estimator)
+
+
+@method_available_if(_has_embedding, "transform")
 class PRCut(
     CallbackSupportMixin,
     ClassNamePrefixFeaturesOutMixin,
@@ -97,7 +107,7 @@ class PRCut(
     n_clusters : int or "auto", default=8
         Number of clusters. "auto" determines it as
         :class:`~skdiffclust.GraphCutClustering` does, whatever `init` is.
-    affinity : str, callable or neighbours transformer, default="ranked_neighbors"
+    similarity : str, callable or neighbours transformer, default="ranked_neighbors"
         Similarity between samples:
 
         - "ranked_neighbors", "nearest_neighbors", "rbf", "cosine", a function or a
@@ -108,9 +118,9 @@ class PRCut(
         Number of neighbours of a sample, as in
         :class:`~skdiffclust.GraphCutClustering`.
     metric : {"euclidean", "cosine"}, default="euclidean"
-        Distance of the nearest neighbours; other affinities do not use it.
+        Distance of the nearest neighbours; other similarities do not use it.
     temperature : float, default=1.0
-        Scale of "rbf" and "cosine"; other affinities do not use it.
+        Scale of "rbf" and "cosine"; other similarities do not use it.
     cut : {"normalized", "ratio"}, default="normalized"
         The objective: the sum over the clusters of the weight of the edges that leave a
         cluster, divided by the sum of the degrees of its samples ("normalized") or by
@@ -145,7 +155,7 @@ class PRCut(
         - a clusterer, such as ``SpectralClustering(affinity="precomputed")``: the
           labels of a clone with this `n_clusters` and, if its own is None, this
           `random_state`. It is fitted to the graph if it has
-          ``affinity="precomputed"``, else to X.
+          ``similarity="precomputed"``, else to X.
 
         The model is fitted to labels before it is trained.
     balance_weight : float or "auto", default="auto"
@@ -188,7 +198,7 @@ class PRCut(
         Number of clusters found.
     cluster_sizes_ : ndarray of shape (`n_clusters_`,), int64
         Samples of each cluster.
-    affinity_matrix_ : csr_array of shape (n_samples, n_samples)
+    similarity_matrix_ : csr_array of shape (n_samples, n_samples)
         The graph.
     ratio_cut_, normalized_cut_ : float
         Both cuts of `labels_`, of which `cut` names the one that was lowered.
@@ -232,7 +242,7 @@ class PRCut(
 
     Samples with given labels or links (`partial_labels`, `must_link`, `cannot_link`)
     keep the label that the search gave them, also where the encoder would predict
-    another. Training samples are not kept, but `affinity_matrix_` shows which samples
+    another. Training samples are not kept, but `similarity_matrix_` shows which samples
     were close to each other.
 
     While it trains a module, a fit seeds the global random streams of torch, from which
@@ -240,7 +250,7 @@ class PRCut(
     turns, so that they give the same results as alone.
 
     **Settings of the paper.** ``objective="bound"``, ``init="random"``, ``n_init=1``,
-    ``balance_weight=100``, ``learning_rate=1e-4``, ``affinity="nearest_neighbors"``,
+    ``balance_weight=100``, ``learning_rate=1e-4``, ``similarity="nearest_neighbors"``,
     ``n_neighbors=150`` and ``cut="ratio"``. The paper takes RMSProp, not Adam, keeps
     the learning rate constant, and normalises the weights of its first and last layer,
     which a module as `encoder` can do. Its text has ``averaging_rate="decreasing"``,
@@ -296,7 +306,7 @@ class PRCut(
         self,
         n_clusters: int | np.integer | Literal["auto"] = 8,
         *,
-        affinity: object = "ranked_neighbors",
+        similarity: object = "ranked_neighbors",
         n_neighbors: int | np.integer | Literal["auto"] = "auto",
         metric: Literal["euclidean", "cosine"] = "euclidean",
         temperature: float = 1.0,
@@ -318,7 +328,7 @@ class PRCut(
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.n_clusters = n_clusters
-        self.affinity = affinity
+        self.similarity = similarity
         self.n_neighbors = n_neighbors
         self.metric = metric
         self.temperature = temperature
@@ -348,7 +358,7 @@ class PRCut(
         y=None,
         sample_weight=None,
         *,
-        graph=None,
+        precomputed=None,
         partial_labels=None,
         must_link=None,
         cannot_link=None,
@@ -361,7 +371,7 @@ class PRCut(
         ----------
         X : {array-like, CSR matrix} of shape (n_samples, n_features), or \
                 array-like or sparse matrix of shape (n_samples, n_samples) if \
-                affinity="precomputed"
+                similarity="precomputed"
             Samples, or the graph itself. Sparse samples are made dense a batch at a
             time.
         y : None
@@ -371,11 +381,11 @@ class PRCut(
             by, and what divides the ratio-cut, where 0 counts as a millionth of the
             mean (the normalised cut is divided by degrees). They do not change the
             graph.
-        graph : array-like or sparse matrix of shape (n_samples, n_samples), \
+        precomputed : array-like or sparse matrix of shape (n_samples, n_samples), \
                 default=None
             A ready graph of the samples of X, weights >= 0, in place of that of
-            `affinity`. Not within a cross-validation, which takes its rows but not its
-            columns.
+            `similarity`. Not within a cross-validation, which takes its rows but not
+            its columns.
         partial_labels : array-like of shape (n_samples,), default=None
             Integers, or strings in an object array; -1 where unknown. Samples of one
             label share a cluster, samples of two labels do not. Labels and links need
@@ -430,7 +440,7 @@ class PRCut(
         search = SearchSettings(
             GraphSettings.of(params, "PRCut"), self.n_clusters, n_init=self.n_init
         )
-        samples = read_samples(search.graph, X, graph)
+        samples = read_samples(search.graph, X, precomputed)
         problem, n_clusters, number = read_problem(
             search,
             samples.graph,
@@ -509,7 +519,7 @@ class PRCut(
     @keep_state_on_error
     @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=False)
-    def partial_fit(self, X, y=None, *, graph=None) -> Self:
+    def partial_fit(self, X, y=None, *, precomputed=None) -> Self:
         """Learn from the next samples of a stream.
 
         The first call is `fit`. Each later one takes the graph of its samples alone and
@@ -525,9 +535,9 @@ class PRCut(
             Samples.
         y : None
             Ignored, present for API consistency.
-        graph : array-like or sparse matrix of shape (n_samples, n_samples), \
+        precomputed : array-like or sparse matrix of shape (n_samples, n_samples), \
                 default=None
-            A ready graph of the samples, in place of that of `affinity`.
+            A ready graph of the samples, in place of that of `similarity`.
 
         Returns
         -------
@@ -543,13 +553,13 @@ class PRCut(
             first call.
         """
         if getattr(self, "_predictor", None) is None:
-            return self.fit(X, y, graph=graph)
+            return self.fit(X, y, precomputed=precomputed)
         from skdiffclust.cuts._partition import pose
 
         refuse_other_stream(self.n_clusters, self.encoder, self._predictor)
         X = validate_rows(self, X, reset=False, accept_sparse="csr")
         params = self.get_params(deep=False)
-        samples = read_samples(GraphSettings.of(params, "PRCut"), X, graph)
+        samples = read_samples(GraphSettings.of(params, "PRCut"), X, precomputed)
         problem = pose(
             samples.graph,
             samples.groups,
@@ -617,7 +627,9 @@ class PRCut(
         return self._predictor.assignments(check_rows(self, X))
 
     def transform(self, X) -> np.ndarray:
-        """Return the last hidden layer of an "mlp", else the soft assignments.
+        """Embed samples by the last hidden layer, after its activation.
+
+        Only available with ``encoder="mlp"``.
 
         Parameters
         ----------
@@ -626,11 +638,11 @@ class PRCut(
 
         Returns
         -------
-        features : ndarray of shape (n_samples, n_features_out)
-            Hidden units after the activation, or assignments.
+        embedding : ndarray of shape (n_samples, n_hidden)
+            In the dtype of the weights.
         """
         check_is_fitted(self)
-        return self._predictor.features(check_rows(self, X))
+        return self._predictor.embedding(check_rows(self, X))
 
     @available_if(_has_rows)
     def score(self, X, y=None) -> float:
@@ -662,12 +674,12 @@ class PRCut(
     @property
     def _n_features_out(self):
         """Number of columns of `transform`."""
-        return self._predictor.n_features_out
+        return self._predictor.encoder.n_hidden
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = is_precomputed(self.affinity)
+        tags.input_tags.pairwise = is_precomputed(self.similarity)
         tags.input_tags.sparse = True
-        tags.input_tags.positive_only = is_precomputed(self.affinity)
+        tags.input_tags.positive_only = is_precomputed(self.similarity)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

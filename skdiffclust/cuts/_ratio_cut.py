@@ -6,7 +6,7 @@ from typing import Literal, overload
 import numpy as np
 import scipy.sparse as sp
 
-from skdiffclust._affinity import check_precomputed
+from skdiffclust._pairwise import check_precomputed
 from skdiffclust._validation import (
     canonical_rows,
     refuse_container,
@@ -47,7 +47,7 @@ class RatioCut:
     smallest_size: int
 
 
-def ratio_cut(graph, labels, *, normalized: bool = False) -> RatioCut:
+def ratio_cut(similarity, labels, *, normalized: bool = False) -> RatioCut:
     r"""Compute the ratio-cut of a partition of a weighted graph; smaller is better.
 
     .. math:: RC = \mathrm{Tr}(F^\top L F)
@@ -58,7 +58,7 @@ def ratio_cut(graph, labels, *, normalized: bool = False) -> RatioCut:
 
     Parameters
     ----------
-    graph : array-like or sparse matrix of shape (n_samples, n_samples)
+    similarity : array-like or sparse matrix of shape (n_samples, n_samples)
         Symmetric matrix W of non-negative similarities. The diagonal is ignored. A
         matrix that is not symmetric is symmetrised, with a warning.
     labels : array-like of shape (n_samples,)
@@ -97,7 +97,7 @@ def ratio_cut(graph, labels, *, normalized: bool = False) -> RatioCut:
     >>> ratio_cut(path, [0, 1, 1])
     RatioCut(value=1.5, n_clusters=2, smallest_size=1)
     """
-    graph = check_graph(graph, caller="ratio_cut")
+    graph = check_graph(similarity, caller="ratio_cut")
     refuse_container(labels, name="labels")
     labels = np.asarray(labels)
     if labels.dtype.kind == "f" and np.isnan(labels).any():
@@ -141,18 +141,22 @@ def cuts_by_cluster(graph, labels, n_clusters):
 
 @overload
 def expected_ratio_cut(
-    graph, assignments, *, normalized: bool = ..., return_gradient: Literal[False] = ...
+    similarity,
+    assignments,
+    *,
+    normalized: bool = ...,
+    return_gradient: Literal[False] = ...,
 ) -> float: ...
 
 
 @overload
 def expected_ratio_cut(
-    graph, assignments, *, normalized: bool = ..., return_gradient: Literal[True]
+    similarity, assignments, *, normalized: bool = ..., return_gradient: Literal[True]
 ) -> tuple[float, np.ndarray]: ...
 
 
 def expected_ratio_cut(
-    graph, assignments, *, normalized: bool = False, return_gradient: bool = False
+    similarity, assignments, *, normalized: bool = False, return_gradient: bool = False
 ) -> float | tuple[float, np.ndarray]:
     r"""Compute the exact expectation of the ratio-cut under independent assignments.
 
@@ -164,7 +168,7 @@ def expected_ratio_cut(
 
     Parameters
     ----------
-    graph : array-like or sparse matrix of shape (n_samples, n_samples)
+    similarity : array-like or sparse matrix of shape (n_samples, n_samples)
         Symmetric matrix W of non-negative similarities. The diagonal is ignored. A
         matrix that is not symmetric is symmetrised, with a warning.
     assignments : array-like of shape (n_samples, n_clusters)
@@ -215,7 +219,7 @@ def expected_ratio_cut(
     3.0
     """
     graph, degrees, assignments = _check_soft_partition(
-        graph, assignments, caller="expected_ratio_cut"
+        similarity, assignments, caller="expected_ratio_cut"
     )
     value, gradient = expected_cut_with_gradient(
         graph, degrees, assignments, divisors=degrees if normalized else None
@@ -225,18 +229,18 @@ def expected_ratio_cut(
 
 @overload
 def ratio_cut_bound(
-    graph, assignments, *, return_gradient: Literal[False] = ...
+    similarity, assignments, *, return_gradient: Literal[False] = ...
 ) -> float: ...
 
 
 @overload
 def ratio_cut_bound(
-    graph, assignments, *, return_gradient: Literal[True]
+    similarity, assignments, *, return_gradient: Literal[True]
 ) -> tuple[float, np.ndarray]: ...
 
 
 def ratio_cut_bound(
-    graph, assignments, *, return_gradient: bool = False
+    similarity, assignments, *, return_gradient: bool = False
 ) -> float | tuple[float, np.ndarray]:
     r"""Compute an upper bound on the expected ratio-cut with one sparse product.
 
@@ -248,7 +252,7 @@ def ratio_cut_bound(
 
     Parameters
     ----------
-    graph : array-like or sparse matrix of shape (n_samples, n_samples)
+    similarity : array-like or sparse matrix of shape (n_samples, n_samples)
         Symmetric matrix W of non-negative similarities. The diagonal is ignored. A
         matrix that is not symmetric is symmetrised, with a warning.
     assignments : array-like of shape (n_samples, n_clusters)
@@ -297,7 +301,7 @@ def ratio_cut_bound(
     3.0
     """
     graph, degrees, assignments = _check_soft_partition(
-        graph, assignments, caller="ratio_cut_bound"
+        similarity, assignments, caller="ratio_cut_bound"
     )
     sizes = assignments.sum(axis=0)
     floor = _FLOOR * len(degrees)
@@ -344,7 +348,7 @@ def modularity(graph, labels, degrees):
     return (total - cut) / scale - np.square(volumes / scale).sum()
 
 
-def check_graph(graph, *, caller, name="graph"):
+def check_graph(graph, *, caller, name="similarity"):
     """Return a symmetric float64 csr_array (n, n) of weights >= 0, no diagonal."""
     refuse_silent_conversion(graph, name=name)
     graph = canonical_rows(check_precomputed(graph, name=name, kind="similarity"))

@@ -171,18 +171,18 @@ class RatioCutLoss(nn.Module):
         )
 
     @in_full_precision
-    def forward(self, logits, graph, *, right=None, degrees=None) -> torch.Tensor:
+    def forward(self, logits, similarity, *, right=None, degrees=None) -> torch.Tensor:
         """Return the loss of a batch.
 
         Parameters
         ----------
         logits : tensor of shape (a, n_clusters)
             Outputs of an encoder before the softmax, for the samples of the rows of
-            the graph ("left").
-        graph : tensor or array, dense or sparse, of shape (a, b)
+            the similarity ("left").
+        similarity : tensor or array, dense or sparse, of shape (a, b)
             Non-negative similarities between left and right samples.
         right : tensor of shape (b, n_clusters), default=None
-            Logits of the samples of the columns of the graph ("right"). With None,
+            Logits of the samples of the columns ("right"). With None,
             these are the same samples.
         degrees : tensor or pair of tensors of shapes (a,) and (b,), default=None
             Degrees of the left samples in the whole graph, and those of the right
@@ -197,24 +197,24 @@ class RatioCutLoss(nn.Module):
         Raises
         ------
         TypeError
-            If the logits or the graph are no tensors.
+            If the logits or the similarity are no tensors.
         ValueError
             If shapes are inconsistent, a weight is negative or NaN, or the loss is not
             finite.
         """
-        left = self._log_assignments(logits, "logits", graph)
+        left = self._log_assignments(logits, "logits", similarity)
         refuse_transforms(left, "RatioCutLoss")
         if self.prior.device != left.device:
             self.to(left.device)
         sides = left, left
         if right is not None:
             sides = left, self._log_assignments(right, "right")
-        block = _as_block(graph, left)
+        block = _as_block(similarity, left)
         shape = tuple(len(side) for side in sides)
         if block.shape != shape:
             raise ValueError(
-                "The 'graph' argument of RatioCutLoss must have one row for each left "
-                f"sample and one column for each right sample, {shape}. Got "
+                "The 'similarity' argument of RatioCutLoss must have one row for each "
+                f"left sample and one column for each right sample, {shape}. Got "
                 f"{tuple(block.shape)} instead."
             )
         if self.cut == "normalized":
@@ -250,7 +250,7 @@ class RatioCutLoss(nn.Module):
             raise ValueError(
                 f"The {argument!r} argument of RatioCutLoss must have one column for "
                 f"each of n_clusters={n_clusters}. Got {tuple(logits.shape)} instead. "
-                "The logits come first, and then the graph."
+                "The logits come first, and then the similarity."
             )
         return functional.log_softmax(logits, dim=1)
 
@@ -309,8 +309,8 @@ def _as_block(block, like):
         )
     if not isinstance(block, torch.Tensor | np.ndarray):
         raise TypeError(
-            "The 'graph' argument of RatioCutLoss must be a tensor, an array or a "
-            f"sparse matrix. Got {type(block).__name__} instead."
+            "The 'similarity' argument of RatioCutLoss must be a tensor, an array or "
+            f"a sparse matrix. Got {type(block).__name__} instead."
         )
     block = torch.as_tensor(block)
     if block.layout not in (torch.strided, torch.sparse_coo):
@@ -319,8 +319,8 @@ def _as_block(block, like):
     weights = block._values() if block.is_sparse else block
     if not (weights >= 0).all():  # nor is NaN
         raise ValueError(
-            "The 'graph' argument of RatioCutLoss must have weights of at least 0. "
-            "Got a negative one or NaN instead. Convert distances to similarities "
+            "The 'similarity' argument of RatioCutLoss must have weights of at least "
+            "0. Got a negative one or NaN instead. Convert distances to similarities "
             "first."
         )
     return block
@@ -335,7 +335,6 @@ class ModuleEncoder:
 
     module: object
     columns: np.ndarray
-    n_hidden = 0  # unknown
 
     @property
     def n_outputs(self):

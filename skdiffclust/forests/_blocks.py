@@ -8,8 +8,8 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.utils import check_array
 
-from skdiffclust._affinity import refuse_overflow, refuse_underflow
 from skdiffclust._compat import Interval, validate_params
+from skdiffclust._pairwise import refuse_overflow, refuse_underflow
 from skdiffclust._validation import refuse_silent_conversion
 from skdiffclust.forests._hierarchy._spanning_tree import SpanningTree
 from skdiffclust.forests._trees._distances import lengths_of_points

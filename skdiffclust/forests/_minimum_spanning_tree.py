@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
-from skdiffclust._affinity import METRICS
 from skdiffclust._compat import StrOptions, validate_params
+from skdiffclust._pairwise import METRICS
 from skdiffclust._validation import refuse_silent_conversion
 from skdiffclust.forests._hierarchy._spanning_tree import (
     SpanningTree,

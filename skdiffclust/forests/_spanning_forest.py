@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skdiffclust._affinity import METRICS, is_clean_distances
 from skdiffclust._columns import check_table
 from skdiffclust._compat import (
     CallbackSupportMixin,
@@ -25,6 +24,7 @@ from skdiffclust._constraints import as_constraints, check_feasible, restrict
 from skdiffclust._gower import gower_encoder
 from skdiffclust._history import FitTask, drop_stale, keep_state_on_error
 from skdiffclust._neighbors import SPARSE_METRICS
+from skdiffclust._pairwise import METRICS, is_clean_distances
 from skdiffclust._validation import validate_rows
 from skdiffclust.forests._constrained._grow_tree import grow_tree
 from skdiffclust.forests._constrained._search import improve_tree_cut
@@ -122,10 +122,10 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     n_clusters_ : int
         Number of clusters found, at most that of distinct samples.
     n_clusters_candidates_ : ndarray of shape (n_candidates,), int64, or None
-        With "auto", the numbers that win if a cut takes half to twice the evidence.
+        With "auto", the numbers that win if a cut costs half to twice as much.
     structure_p_value_ : float or None
-        With "auto", the share of samples without structure that have more evidence of
-        clusters; 1 without evidence. None where it is not known: for constraints,
+        With "auto", the share of samples without structure whose cuts gain more;
+        1 where they gain nothing. None where it is not known: for constraints,
         sparse X, other metrics and rules, `min_samples`, and few samples.
     outlier_scores_ : ndarray of shape (n_samples,), float64
         Outlier score r / (r + m) of each sample, whatever the clusters: r is the
@@ -147,9 +147,9 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         Lengths of the edges, in the units of the metric.
     forest_edges_ : ndarray of shape (`n_leaves_ - n_clusters_`, 2), int64
         Edges of the forest whose trees are the clusters, without noise.
-    search_ : {"exact", "moves", "greedy"}
-        How it was found: "exact" without constraints, else "moves", or "greedy" for
-        more than 16384 samples, a sparse graph, and with a `distance_threshold`.
+    solver_ : {"exact", "local_search", "greedy"}
+        How it was found: "exact" without constraints, else "local_search", or "greedy"
+        for more than 16384 samples, a sparse graph, and with a `distance_threshold`.
     children_, distances_, linkage_ : ndarray
         The tree as in :class:`~sklearn.cluster.AgglomerativeClustering` and as scipy's
         linkage matrix, without constraints. Leaves are numbered from 0 up.
@@ -386,7 +386,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         self.distances_ = self.linkage_[:, 2]
         self.n_leaves_ = len(kept)
         self.forest_edges_ = kept[cut.edges]
-        self.search_ = cut.search
+        self.solver_ = cut.solver
         self.cut_distance_ = cut.distance
         self.n_clusters_ = cut.n_clusters
         self.n_clusters_candidates_ = cut.candidates
@@ -512,7 +512,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         if n_clusters is None and distance_threshold is None:
             n_clusters = self.n_clusters
             distance_threshold = self.distance_threshold
-        if self.search_ != "exact":
+        if self.solver_ != "exact":
             raise ValueError(
                 "SpanningForestClustering was fitted with constraints, and cut() is "
                 "defined for the tree without constraints only. Fit again with the "

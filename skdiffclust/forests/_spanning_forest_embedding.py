@@ -16,7 +16,6 @@ from sklearn.base import (
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skdiffclust._affinity import refuse_overflow, refuse_underflow
 from skdiffclust._checkpoint import check_checkpoint
 from skdiffclust._compat import CallbackSupportMixin, Interval, StrOptions, fit_context
 from skdiffclust._devices import (
@@ -26,6 +25,7 @@ from skdiffclust._devices import (
 )
 from skdiffclust._encoder import Encoder
 from skdiffclust._history import EpochLoop, Training, drop_stale, keep_state_on_error
+from skdiffclust._pairwise import refuse_overflow, refuse_underflow
 from skdiffclust._threads import small_products
 from skdiffclust._validation import (
     canonical_rows,

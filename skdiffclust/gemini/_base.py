@@ -22,7 +22,7 @@ from skdiffclust._history import warn_of_convergence, warn_of_small_clusters
 from skdiffclust._validation import refuse_container, sample_weights
 from skdiffclust.gemini._models import SkipPerceptron
 from skdiffclust.gemini._objectives import OBJECTIVES
-from skdiffclust.gemini._problem import Settings, Units, check_affinity, validated
+from skdiffclust.gemini._problem import Settings, Units, check_matrix, validated
 from skdiffclust.gemini._relations import KERNELS, METRICS, PRECOMPUTED, Matrix
 from skdiffclust.gemini._sparse_rows import centered
 from skdiffclust.gemini._starts import silhouette_of_means
@@ -83,7 +83,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
     """Parameters, checks and prediction of the GEMINI estimators."""
 
     # Whether the relation of the last fit was given as a matrix beside X.
-    _affinity_given = False
+    _precomputed_given = False
 
     _parameter_constraints = {
         "n_clusters": [positive],
@@ -143,7 +143,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         return softmax(logits / logits.dtype.type(getattr(self, "temperature_", 1.0)))
 
     @available_if(has_features)
-    def score(self, X, y=None, sample_weight=None, *, affinity=None) -> float:
+    def score(self, X, y=None, sample_weight=None, *, precomputed=None) -> float:
         """Compute the simplified silhouette of the predicted clusters of X.
 
         The mean of (b - a) / max(a, b), where a is the distance of a sample to the mean
@@ -164,9 +164,9 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples in the means of clusters, the principal components
             of the kernel, and the score. A sample of weight 2 counts as two.
-        affinity : array-like of shape (n_samples, n_samples), default=None
+        precomputed : array-like of shape (n_samples, n_samples), default=None
             Kernel or distances between these samples. Required if `fit` was called
-            with an affinity.
+            with a precomputed matrix.
 
         Returns
         -------
@@ -178,9 +178,9 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         Hruschka, Campello, de Castro. Evolving clusters in gene-expression data.
         Information Sciences 176, 2006.
         """
-        if affinity is None and self._affinity_given:
+        if precomputed is None and self._precomputed_given:
             raise ValueError(
-                f"The 'affinity' parameter of {type(self).__name__}.score must be a "
+                f"The 'precomputed' parameter of {type(self).__name__}.score must be a "
                 "matrix between the samples of X, as fit was given one. Got None "
                 "instead. Pass the kernel or the distances between these samples."
             )
@@ -188,7 +188,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         X = validated(self, X, reset=False)
         weights = sample_weights(sample_weight, X)
         settings = self._settings()
-        relation = check_affinity(affinity, settings, X)
+        relation = check_matrix(precomputed, settings, X)
         points = centered(X, self.means_)
         is_kernel = settings.relation_kind == "kernel"
         if relation is None and is_kernel:

@@ -197,7 +197,7 @@ class SelectionProbabilityDisplay:
     threshold : float
         Selection probability from which a feature is stable, plotted as a line.
     structure : dict or None, default=None
-        ``structure_`` of :class:`~skdiffclust.SparseGEMINICV`, written above the
+        ``structure_test_`` of :class:`~skdiffclust.SparseGEMINICV`, written above the
         stabilities.
 
     Attributes
@@ -276,7 +276,7 @@ class SelectionProbabilityDisplay:
             feature_names,
             estimator.stable_alpha_,
             estimator.selection_threshold,
-            getattr(estimator, "structure_", None),
+            getattr(estimator, "structure_test_", None),
         )
         return display.plot(ax=ax)
 
@@ -327,8 +327,8 @@ class SelectionProbabilityDisplay:
         second.legend()
         if self.structure is not None:
             second.set_title(
-                f"bimodality {self.structure['bimodality']:.1f}, of Gaussians up to "
-                f"{np.max(self.structure['by_chance']):.1f}",
+                f"bimodality {self.structure['statistic']:.1f}, of Gaussians up to "
+                f"{np.max(self.structure['null_distribution']):.1f}",
                 fontsize="medium",
             )
         for axes in self.axes_:

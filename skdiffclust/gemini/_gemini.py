@@ -32,7 +32,7 @@ from skdiffclust.gemini._calibration import temperature_of
 from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._problem import (
     Samples,
-    check_affinity,
+    check_matrix,
     clusters_in,
     make_problem,
     read_samples,
@@ -60,7 +60,6 @@ _BY_MODEL = (
     "gamma_",
     "encoder_",
     "device_",
-    "start_kept_",
     "temperature_",
     "probabilities_",
     "_columns",
@@ -119,7 +118,7 @@ class GEMINI(BaseGEMINI):
         - a name of :func:`sklearn.metrics.pairwise.pairwise_kernels`;
         - a function of two samples;
         - "precomputed", if X is the kernel matrix. This requires ``model="free"``; for
-          the other models, see `affinity` of :meth:`fit`;
+          the other models, see `precomputed` of :meth:`fit`;
         - a transformer to explicit features, such as
           :class:`~sklearn.kernel_approximation.Nystroem`. It is cloned before it is
           fitted; set its `random_state` to obtain reproducible results.
@@ -194,9 +193,6 @@ class GEMINI(BaseGEMINI):
         Epochs of the best restart.
     history_ : dict of lists
         "loss" and "objective" after each epoch of the best restart.
-    start_kept_ : bool
-        Whether the result is the hard partition of the start, because training did not
-        improve the loss by more than `tol`. Not available if `model` is a module.
     temperature_ : float
         Divisor of the logits in `predict_proba`, but of ``model="free"``.
     gamma_ : float
@@ -311,7 +307,7 @@ class GEMINI(BaseGEMINI):
         y=None,
         sample_weight=None,
         *,
-        affinity=None,
+        precomputed=None,
         partial_labels=None,
         must_link=None,
         cannot_link=None,
@@ -328,7 +324,7 @@ class GEMINI(BaseGEMINI):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples. A sample of weight 2 counts as two equal samples,
             but its known label and links count once.
-        affinity : array-like of shape (n_samples, n_samples), default=None
+        precomputed : array-like of shape (n_samples, n_samples), default=None
             Kernel (objective "mmd") or distances (objective "wasserstein") between the
             samples, to be used instead of `kernel` or `metric`. The model is still a
             function of X. Cannot be combined with "precomputed".
@@ -368,7 +364,7 @@ class GEMINI(BaseGEMINI):
         if self.device != "auto":
             resolve_device(self.device, "GEMINI")
         links = (partial_labels, must_link, cannot_link)
-        samples = read_samples(self, settings, X, sample_weight, affinity, links)
+        samples = read_samples(self, settings, X, sample_weight, precomputed, links)
         X = samples.X
         rng = check_random_state(self.random_state)
         self.n_clusters_curve_ = self.n_clusters_candidates_ = None
@@ -386,10 +382,10 @@ class GEMINI(BaseGEMINI):
             raise ValueError(
                 "The 'model' parameter of GEMINI must be 'free' for a precomputed "
                 f"relation, where samples have no features. Got {self.model!r} "
-                "instead. Pass features as X, and the matrix as fit(X, affinity=...)."
+                "instead. Pass features as X, and the matrix as fit(X, precomputed=K)."
             )
         problem = make_problem(settings, samples)
-        self._affinity_given = affinity is not None
+        self._precomputed_given = precomputed is not None
         if callable(self.model):
             self._fit_module(samples, y, problem, settings, rng)
             return self
@@ -422,15 +418,10 @@ class GEMINI(BaseGEMINI):
         rows = problem.X if self.model == "free" else centered(X, samples.means)
         model = ordered(model, model.outputs(rows), samples.row_weights)
         logits = model.outputs(rows)
-        first = best.history["loss"][0]
-        has_gained = best.best_loss < first - self.tol * abs(first)
-        # The last run, unless a callback ended the fit, is that of a hard partition.
-        is_sharp = best is training.loops[-1] and len(training.loops) == n_starts
         attributes = _attributes(model, problem, samples.means) | gamma
         if self.model == "mlp":
             attributes["device_"] = problem.device or "cpu"
         attributes["_units"] = units
-        attributes["start_kept_"] = starts.has_sharp and is_sharp and not has_gained
         self._publish(logits, attributes, problem, settings, best)
         warn_if_unequal(samples, self.labels_, starts, "GEMINI")
         training.finish()
@@ -439,7 +430,7 @@ class GEMINI(BaseGEMINI):
     @available_if(_has_stream)
     @keep_state_on_error
     @fit_context(prefer_skip_nested_validation=False)
-    def partial_fit(self, X, y=None, sample_weight=None, *, affinity=None) -> Self:
+    def partial_fit(self, X, y=None, sample_weight=None, *, precomputed=None) -> Self:
         """Learn from the next samples of a stream.
 
         The first call is equivalent to `fit`. Each later call trains the model for ten
@@ -460,7 +451,7 @@ class GEMINI(BaseGEMINI):
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples. A sample of weight 2 counts as two equal samples.
-        affinity : array-like of shape (n_samples, n_samples), default=None
+        precomputed : array-like of shape (n_samples, n_samples), default=None
             Kernel or distances between these samples. Must be passed either in every
             call or in none.
 
@@ -483,7 +474,7 @@ class GEMINI(BaseGEMINI):
                 "instead. Set it, e.g. to n_clusters_ of a fit to a subset with 'auto'."
             )
         if not hasattr(self, "_units"):
-            return self.fit(X, y, sample_weight, affinity=affinity)
+            return self.fit(X, y, sample_weight, precomputed=precomputed)
         settings = self._settings()
         refuse_unused_precomputed(settings)
         model = self._fitted_model()
@@ -491,10 +482,10 @@ class GEMINI(BaseGEMINI):
         X = X.astype(model.dtype, copy=False)
         samples = Samples.of(X, sample_weight, self.means_)
         check_widths(model, settings)
-        check_given(affinity, self._affinity_given)
-        affinity = check_affinity(affinity, settings, X)
+        check_given(precomputed, self._precomputed_given)
+        precomputed = check_matrix(precomputed, settings, X)
         problem = make_problem(
-            settings, replace(samples, affinity=affinity), self._units
+            settings, replace(samples, precomputed=precomputed), self._units
         )
         stream = deepcopy(getattr(self, "_stream", None))
         if stream is None:
@@ -503,7 +494,6 @@ class GEMINI(BaseGEMINI):
         self._stream = stream
         model = self._units.model(best)
         vars(self).update(_attributes(model, problem, samples.means))
-        drop_stale(self, ["start_kept_"])
         logits = model.outputs(centered(X, samples.means))
         self.labels_ = logits.argmax(axis=1)
         self.n_clusters_ = len(np.unique(self.labels_))

@@ -206,7 +206,7 @@ class SparsePath:
         attributes = attributes_of_step(
             self.steps[step], self.kind, self.groups, self.row_weights
         )
-        attributes["feature_importances_"] = self.leaving_alphas()
+        attributes["feature_importances_"] = self.feature_importances()
         vars(estimator).update(self.shared | attributes)
         return estimator
 
@@ -273,7 +273,7 @@ class SparsePath:
 
         return SparsePathDisplay.from_path(self, ax=ax)
 
-    def leaving_alphas(self) -> np.ndarray:
+    def feature_importances(self) -> np.ndarray:
         """Return the penalty at which each feature is dropped for good.
 
         Returns

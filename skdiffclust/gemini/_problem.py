@@ -17,7 +17,6 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import issparse
 
-from skdiffclust._affinity import refuse_overflow, refuse_underflow
 from skdiffclust._constraints import (
     Constraints,
     as_constraints,
@@ -27,6 +26,7 @@ from skdiffclust._constraints import (
 )
 from skdiffclust._devices import resolve_device
 from skdiffclust._n_clusters import count_clusters, rows_to_count
+from skdiffclust._pairwise import refuse_overflow, refuse_underflow
 from skdiffclust._validation import (
     canonical_rows,
     hidden_widths,
@@ -56,8 +56,8 @@ from skdiffclust.gemini._supervision import Supervision
 
 # Epochs that together have to lower the loss.
 PATIENCE = 10
-# The parameter that an affinity replaces, and its default, by kind of relation.
-_AFFINITIES = {"kernel": ("kernel", "linear"), "distance": ("metric", "euclidean")}
+# The parameter that a given matrix replaces, and its default, by kind of relation.
+_REPLACED = {"kernel": ("kernel", "linear"), "distance": ("metric", "euclidean")}
 
 
 @dataclass(frozen=True)
@@ -168,12 +168,12 @@ class Settings:
 
 @dataclass(frozen=True)
 class Samples:
-    """What a fit is given: samples, their weights and means, an affinity, links."""
+    """What a fit is given: samples, their weights and means, a matrix, links."""
 
     X: np.ndarray  # (n, d), or a csr_array
     row_weights: np.ndarray  # (n,), sum to one
     means: np.ndarray  # (d,)
-    affinity: Matrix | None = None
+    precomputed: Matrix | None = None
     constraints: Constraints | None = None
 
     @classmethod
@@ -192,7 +192,8 @@ class Samples:
         return Samples.of(
             self.X[rows],
             self.row_weights[rows],
-            affinity=self.affinity and Matrix(self.affinity.matrix[rows][:, rows]),
+            precomputed=self.precomputed
+            and Matrix(self.precomputed.matrix[rows][:, rows]),
             constraints=self.constraints and restrict(self.constraints, rows),
         )
 
@@ -332,10 +333,10 @@ def make_problem(settings, samples, units=None):
     else:
         rows = centered(X, samples.means)
         # A matrix that is given does not depend on the unit of X.
-        degree = settings.degree if samples.affinity is None else 0
+        degree = settings.degree if samples.precomputed is None else 0
         units = units or Units.of_rows(rows, weights, degree)
         rows /= X.dtype.type(units.features)
-    relation = samples.affinity
+    relation = samples.precomputed
     if relation is None:
         relation = settings.relation(rows, X, units)
     is_dense = isinstance(getattr(relation, "features", None), np.ndarray)
@@ -357,7 +358,7 @@ def make_problem(settings, samples, units=None):
     )
 
 
-def read_samples(estimator, settings, X, sample_weight, affinity, links):
+def read_samples(estimator, settings, X, sample_weight, precomputed, links):
     """Return the validated Samples of an estimator, which is told their features.
 
     `links` are the partial labels, must-links and cannot-links.
@@ -373,8 +374,8 @@ def read_samples(estimator, settings, X, sample_weight, affinity, links):
         )
     samples = Samples.of(X, sample_weight)
     constraints = as_constraints(n_samples, *links)
-    affinity = check_affinity(affinity, settings, X)
-    return replace(samples, affinity=affinity, constraints=constraints)
+    precomputed = check_matrix(precomputed, settings, X)
+    return replace(samples, precomputed=precomputed, constraints=constraints)
 
 
 def validated(estimator, X, *, reset):
@@ -406,43 +407,43 @@ def refuse_unused_precomputed(settings):
             )
 
 
-def check_affinity(affinity, settings, X):
-    """Return an affinity (n, n) that was given as a Matrix, None of None."""
-    if affinity is None:
+def check_matrix(precomputed, settings, X):
+    """Return a precomputed matrix (n, n) that was given as a Matrix, None of None."""
+    if precomputed is None:
         return None
     name = settings.name
     kind = settings.relation_kind
     if kind is None:
         raise ValueError(
-            f"The 'affinity' parameter must be None for {name} with objective="
+            f"The 'precomputed' parameter must be None for {name} with objective="
             f"{settings.objective!r}, which compares assignments only. Got a matrix "
             "instead. Leave it out, or use objective 'mmd' or 'wasserstein'."
         )
-    parameter, default = _AFFINITIES[kind]
+    parameter, default = _REPLACED[kind]
     value = getattr(settings, parameter)
     if not isinstance(value, str) or value != default:
         raise ValueError(
             f"The {parameter!r} parameter of {name} must be {default!r}, its "
-            f"default, if an affinity is passed. Got {value!r} instead. Pass one "
-            "of the two."
+            f"default, if a precomputed matrix is passed. Got {value!r} instead. "
+            "Pass one of the two."
         )
     n_samples = X.shape[0]
-    if issparse(affinity) or np.shape(affinity) != (n_samples, n_samples):
-        what = "a sparse matrix" if issparse(affinity) else np.shape(affinity)
+    if issparse(precomputed) or np.shape(precomputed) != (n_samples, n_samples):
+        what = "a sparse matrix" if issparse(precomputed) else np.shape(precomputed)
         raise ValueError(
-            "The 'affinity' parameter must be a dense array of shape "
+            "The 'precomputed' parameter must be a dense array of shape "
             f"({n_samples}, {n_samples}), between the samples of X. Got {what} "
             "instead. In cross-validation, only a part of the samples is passed: "
             f"set {parameter} to a function or name there."
         )
-    return given_relation(affinity, kind, X.dtype)
+    return given_relation(precomputed, kind, X.dtype)
 
 
 def clusters_in(samples, settings, rng):
     """Return the ClusterCount of Samples, in the space of the kernel."""
     X = samples.X
     row_weights = samples.row_weights
-    relation = samples.affinity
+    relation = samples.precomputed
     kind = settings.relation_kind
     is_given = relation is not None or settings.is_precomputed
     if is_given and kind == "distance":

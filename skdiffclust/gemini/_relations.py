@@ -12,13 +12,13 @@ from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.metrics.pairwise import KERNEL_PARAMS, PAIRWISE_KERNEL_FUNCTIONS
 
-from skdiffclust._affinity import (
+from skdiffclust._compat import PAIRWISE_METRICS, HasMethods, StrOptions
+from skdiffclust._pairwise import (
     center,
     check_precomputed,
     distance_matrix,
     kernel_matrix,
 )
-from skdiffclust._compat import PAIRWISE_METRICS, HasMethods, StrOptions
 from skdiffclust.gemini._sparse_rows import SparseRows, squared_norms
 
 # Principal components of a kernel that clusters are counted along.
@@ -185,9 +185,9 @@ def make_relation(kind, X, kernel, metric, gamma=None, kernel_params=None):
     return Matrix(values.astype(X.dtype, copy=False))
 
 
-def given_relation(affinity, kind, dtype, *, name="affinity"):
-    """Return a Matrix of an affinity (n, n) that was passed, checked and in a dtype."""
-    values = check_precomputed(affinity, name=name, kind=kind)
+def given_relation(precomputed, kind, dtype, *, name="precomputed"):
+    """Return the Matrix of a precomputed array (n, n), checked and in a dtype."""
+    values = check_precomputed(precomputed, name=name, kind=kind)
     if kind == "distance":
         _checked_distances(values, "precomputed")
     return Matrix(values.astype(dtype, copy=False))

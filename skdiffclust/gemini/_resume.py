@@ -105,8 +105,8 @@ def _identity(task, params):
     }
     if problem.constraints is not None:
         data |= vars(problem.constraints)
-    if task.samples.affinity is not None:
-        data["affinity"] = problem.relation.matrix
+    if task.samples.precomputed is not None:
+        data["precomputed"] = problem.relation.matrix
     used = {"kernel": "kernel", "distance": "metric"}.get(task.settings.relation_kind)
     unused = {"kernel", "metric"} - {used}
     params = {name: value for name, value in params.items() if name not in unused}

@@ -283,7 +283,7 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
         y=None,
         sample_weight=None,
         *,
-        affinity=None,
+        precomputed=None,
         partial_labels=None,
         must_link=None,
         cannot_link=None,
@@ -299,7 +299,7 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples. A sample of weight 2 counts as two equal samples,
             but its known label and links count once.
-        affinity : array-like of shape (n_samples, n_samples), default=None
+        precomputed : array-like of shape (n_samples, n_samples), default=None
             Kernel or distances between the samples; see :meth:`GEMINI.fit`.
         partial_labels : array-like of shape (n_samples,), default=None
             Known classes as integers or strings, with -1 for unknown; see
@@ -328,7 +328,7 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
             diverges, or training has not converged after `max_iter` epochs.
         """
         links = (partial_labels, must_link, cannot_link)
-        task = self._task(X, sample_weight, affinity, links)
+        task = self._task(X, sample_weight, precomputed, links)
         settings = task.settings
         training = Training(self, task.samples.X, y, n_init=None, **settings.training)
         loops = iter(training)
@@ -362,7 +362,7 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
         y=None,
         sample_weight=None,
         *,
-        affinity=None,
+        precomputed=None,
         partial_labels=None,
         must_link=None,
         cannot_link=None,
@@ -388,7 +388,7 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
             Ignored. Known labels go to `partial_labels`.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples.
-        affinity : array-like of shape (n_samples, n_samples), default=None
+        precomputed : array-like of shape (n_samples, n_samples), default=None
             Kernel or distances between the samples; see :meth:`GEMINI.fit`.
         partial_labels : array-like of shape (n_samples,), default=None
             Known classes as integers or strings, with -1 for unknown; see
@@ -455,7 +455,7 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
         if checkpoint is not None or resume:
             check_checkpoint("SparseGEMINI.path", checkpoint, resume)
         links = (partial_labels, must_link, cannot_link)
-        task = self._task(X, sample_weight, affinity, links)
+        task = self._task(X, sample_weight, precomputed, links)
         settings = task.settings
         training = Training(self, task.samples.X, y, n_init=None, **settings.training)
         loops = iter(training)
@@ -495,14 +495,14 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
         chosen = path.steps[path.chosen]
         self._publish(chosen, task)
         warn_of_step(chosen, task, path.kkts)
-        self.feature_importances_ = path.leaving_alphas()
+        self.feature_importances_ = path.feature_importances()
         training.finish(uncertified(walk.taken, path.kkts))
         return path
 
-    def _task(self, X, sample_weight, affinity, links):
+    def _task(self, X, sample_weight, precomputed, links):
         """Return the Task of samples (n, d) and what is known of them, all checked."""
         settings = self._settings()
-        samples = read_samples(self, settings, X, sample_weight, affinity, links)
+        samples = read_samples(self, settings, X, sample_weight, precomputed, links)
         return Task.of(settings, samples)
 
     def _shared(self, task):

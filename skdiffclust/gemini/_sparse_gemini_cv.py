@@ -63,7 +63,7 @@ _KEEP_THRESHOLD = 0.9  # of `path_`, as by default
 # What the paths are told of the samples.
 _GIVEN = (
     "sample_weight",
-    "affinity",
+    "precomputed",
     "partial_labels",
     "must_link",
     "cannot_link",
@@ -75,7 +75,7 @@ class SparseGEMINICV(
 ):
     """Choose the penalty of SparseGEMINI by stability over random subsets.
 
-    Scale X, call `fit`, and read `get_support()`, `labels_` and `structure_`.
+    Scale X, call `fit`, and read `get_support()`, `labels_` and `structure_test_`.
 
     Without classes, the folds of a cross-validation cannot be scored by a prediction
     error. Instead, paths over a grid of penalties are computed on random subsets of the
@@ -141,12 +141,13 @@ class SparseGEMINICV(
         was chosen.
     n_clusters_candidates_ : ndarray of shape (n_candidates,), int64, or None
         Numbers that are not ruled out, as in :class:`GEMINI`.
-    structure_ : dict
-        "bimodality" is how much better two modes fit than one, as a log-likelihood,
-        along the best line through X, and "by_chance" the same of 19 samples of a
-        Gaussian with the same covariance; see Notes. X has structure if the former
+    structure_test_ : dict
+        "statistic" is how much better two modes fit than one, as a log-likelihood,
+        along the best line through X, and "null_distribution" the same of 19 samples of
+        a Gaussian with the same covariance; see Notes. X has structure if the former
         exceeds 5 and all of the latter. Only available for the linear kernel and for
-        objectives without a kernel, without an affinity, and from 16 samples on.
+        objectives without a kernel, without a precomputed matrix, and from 16 samples
+        on.
     false_selections_ : ndarray of shape (n_alphas,)
         q² / ((2 selection_threshold - 1) n_features), where q is the mean number of
         features selected in a subset. Under the assumptions of [1]_, it bounds the
@@ -259,7 +260,7 @@ class SparseGEMINICV(
         y=None,
         sample_weight=None,
         *,
-        affinity=None,
+        precomputed=None,
         partial_labels=None,
         must_link=None,
         cannot_link=None,
@@ -278,7 +279,7 @@ class SparseGEMINICV(
             Weights of the samples in the paths and the stability of clusters. Samples
             of weight 0 are not drawn. A sample of weight 2 is not equivalent to two
             equal samples, which may be drawn into different subsets.
-        affinity : array-like of shape (n_samples, n_samples), default=None
+        precomputed : array-like of shape (n_samples, n_samples), default=None
             Kernel or distances between the samples; see :meth:`GEMINI.fit`.
         partial_labels : array-like of shape (n_samples,), default=None
             Known classes as integers or strings, with -1 for unknown; see
@@ -317,7 +318,7 @@ class SparseGEMINICV(
             paths have not converged after `max_iter` epochs, once for all of them.
         """
         check_seed("SparseGEMINICV.fit", checkpoint, resume, self.random_state)
-        given = (sample_weight, affinity, partial_labels, must_link, cannot_link)
+        given = (sample_weight, precomputed, partial_labels, must_link, cannot_link)
         self._refuse_unrequested(given)
         sparse = self._sparse()
         numbers = numbers_of(self.n_clusters, sparse.n_clusters)
@@ -325,7 +326,7 @@ class SparseGEMINICV(
         # Numbers of clusters are compared with the samples of a subset below.
         settings = replace(sparse._settings(), n_clusters="auto")
         links = (partial_labels, must_link, cannot_link)
-        samples = read_samples(self, settings, X, sample_weight, affinity, links)
+        samples = read_samples(self, settings, X, sample_weight, precomputed, links)
         X = samples.X
         present = np.flatnonzero(samples.row_weights > 0)
         fraction = self.sample_fraction
@@ -338,7 +339,7 @@ class SparseGEMINICV(
         seed = rng.randint(2**31 - 1)
         subsets = [draw(fraction, present, rng) for _ in range(self.n_resamples)]
         structure = None
-        if affinity is None and settings.is_of_features:
+        if precomputed is None and settings.is_of_features:
             structure = structure_of(near_one(X[present]), rng)
         self.n_clusters_curve_ = self.n_clusters_candidates_ = None
         if is_auto or len(numbers) > 1:
@@ -447,7 +448,7 @@ class SparseGEMINICV(
         X = validated(self, X, reset=False)
         return self.estimator_.predict_proba(X)
 
-    def score(self, X, y=None, sample_weight=None, *, affinity=None) -> float:
+    def score(self, X, y=None, sample_weight=None, *, precomputed=None) -> float:
         """Compute the simplified silhouette of the predicted clusters of X.
 
         It ranks candidates on the same features. Unlike the objective, it does not grow
@@ -461,9 +462,9 @@ class SparseGEMINICV(
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of these samples.
-        affinity : array-like of shape (n_samples, n_samples), default=None
+        precomputed : array-like of shape (n_samples, n_samples), default=None
             Kernel or distances between these samples. Required if `fit` was called
-            with an affinity.
+            with a precomputed matrix.
 
         Returns
         -------
@@ -472,7 +473,9 @@ class SparseGEMINICV(
         """
         check_is_fitted(self)
         X = validated(self, X, reset=False)
-        return self.estimator_.score(X, sample_weight=sample_weight, affinity=affinity)
+        return self.estimator_.score(
+            X, sample_weight=sample_weight, precomputed=precomputed
+        )
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata that methods take: that which `estimator` requests.
@@ -485,7 +488,7 @@ class SparseGEMINICV(
         estimator = self.estimator
         if estimator is None:
             estimator = SparseGEMINI().set_fit_request(**dict.fromkeys(_GIVEN, True))
-            estimator.set_score_request(sample_weight=True, affinity=True)
+            estimator.set_score_request(sample_weight=True, precomputed=True)
         mapping = MethodMapping()
         for name in ("fit", "score"):
             mapping.add(caller=name, callee=name)
@@ -509,11 +512,14 @@ class SparseGEMINICV(
 
         Warn if there is none in X, or in the selected features.
         """
-        drop_stale(self, ["structure_"])
+        drop_stale(self, ["structure_test_"])
         if structure is None:
             return
         by_chance = structure.by_chance
-        self.structure_ = {"bimodality": structure.bimodality, "by_chance": by_chance}
+        self.structure_test_ = {
+            "statistic": structure.bimodality,
+            "null_distribution": by_chance,
+        }
         if n_clusters > 1 and not structure.is_clear:
             step = np.searchsorted(self.alphas_, self.stable_alpha_)
             warn_of_convergence(
@@ -525,7 +531,7 @@ class SparseGEMINICV(
                 f"the samples agree by {self.cluster_stability_[step]:.2f} and "
                 f"features by {self.support_stability_[step]:.2f}. Do not interpret "
                 "the clusters, unless something else supports them. Inspect "
-                "structure_, or add samples.",
+                "structure_test_, or add samples.",
             )
             return
         support = self.get_support()
@@ -588,7 +594,7 @@ class SparseGEMINICV(
         params["n_clusters"] = sparse.n_clusters
         n_samples, n_features = samples.X.shape
         arrays = arrays_of_rows(samples.X) | {"sample_weight": samples.row_weights}
-        arrays["affinity"] = samples.affinity and samples.affinity.matrix
+        arrays["precomputed"] = samples.precomputed and samples.precomputed.matrix
         arrays |= vars(samples.constraints) if samples.constraints else {}
         arrays["alphas"] = alphas
         store = Checkpoint(checkpoint, "SparseGEMINICV.fit", identify(arrays, params))

@@ -10,8 +10,8 @@ from scipy.sparse import issparse
 from sklearn.utils.extmath import row_norms
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from skdiffclust._affinity import center, extremes
 from skdiffclust._duplicates import equal_rows
+from skdiffclust._pairwise import center, extremes
 
 
 class SparseRows:

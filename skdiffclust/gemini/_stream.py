@@ -23,12 +23,12 @@ def check_widths(model, settings):
         )
 
 
-def check_given(affinity, was_given):
-    """Refuse to continue without an affinity if the first call had one, and so on."""
-    if (affinity is not None) != was_given:
+def check_given(precomputed, was_given):
+    """Refuse a precomputed matrix in only some of the calls of a stream."""
+    if (precomputed is not None) != was_given:
         raise ValueError(
-            "The 'affinity' parameter of GEMINI.partial_fit must be given in every "
-            f"call or in none. Got {'None' if affinity is None else 'a matrix'} "
+            "The 'precomputed' parameter of GEMINI.partial_fit must be given in every "
+            f"call or in none. Got {'None' if precomputed is None else 'a matrix'} "
             "instead. Do as in the first call, or call fit to start again."
         )
 

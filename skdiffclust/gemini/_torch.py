@@ -48,12 +48,11 @@ class GEMINILoss(nn.Module):
         One of :func:`~skdiffclust.gemini.available_objectives`.
     mode : {"auto", "ova", "ovo"}, default="auto"
         One-vs-all or one-vs-one; "auto" is resolved as in :class:`~skdiffclust.GEMINI`.
-    relation : {"features", "matrix"}, default="features"
-        What is passed as the second argument of the call, for "mmd" and "wasserstein".
-        With "features", it is the features of the samples, of which the linear kernel
-        or the Euclidean distance is computed (apply a custom feature map beforehand).
-        With "matrix", it is the matrix of kernel values or distances between the
-        samples of the batch.
+    precomputed : bool, default=False
+        Whether the second argument of the call is the matrix of kernel values or
+        distances between the samples of the batch, for "mmd" and "wasserstein".
+        Otherwise it is their features, of which the linear kernel or the Euclidean
+        distance is computed (apply a custom feature map beforehand).
     reduce : callable, default=None
         Function that sums a tensor over processes. With None, sums are taken over the
         processes of ``torchrun``, if there are any, so that f-divergences and "mmd" of
@@ -97,14 +96,13 @@ class GEMINILoss(nn.Module):
         ] = "mmd",
         *,
         mode: Literal["auto", "ova", "ovo"] = "auto",
-        relation: Literal["features", "matrix"] = "features",
+        precomputed: bool = False,
         reduce: Callable[[torch.Tensor], torch.Tensor] | None = None,
     ) -> None:
         super().__init__()
         for name, value, choices in (
             ("objective", objective, sorted({*GENERATORS, "mmd", "wasserstein"})),
             ("mode", mode, ["auto", "ova", "ovo"]),
-            ("relation", relation, ["features", "matrix"]),
         ):
             if value not in choices:
                 raise ValueError(
@@ -113,7 +111,7 @@ class GEMINILoss(nn.Module):
                 )
         self.objective = objective
         self.mode = mode_for(OBJECTIVES[objective].relation, mode)
-        self.relation = relation
+        self.precomputed = precomputed
         self.reduce = sum_over_processes if reduce is None else reduce
         self._is_new = True
 
@@ -128,21 +126,22 @@ class GEMINILoss(nn.Module):
         return parameters_text(
             objective=self.objective,
             mode=self.mode,
-            relation=self.relation,
+            precomputed=self.precomputed,
             reduce=getattr(self.reduce, "__name__", self.reduce),
         )
 
     @in_full_precision
-    def forward(self, logits, relation=None) -> torch.Tensor:
+    def forward(self, logits, X=None) -> torch.Tensor:
         """Compute the loss of a batch.
 
         Parameters
         ----------
         logits : tensor of shape (n_samples, n_clusters)
             Outputs of the network.
-        relation : tensor, default=None
+        X : tensor, default=None
             Features (n_samples, ...), which are flattened, or a matrix (n_samples,
-            n_samples). It is treated as constant. Not used by f-divergences.
+            n_samples) with ``precomputed=True``. It is treated as constant. Not used
+            by f-divergences.
 
         Returns
         -------
@@ -152,7 +151,7 @@ class GEMINILoss(nn.Module):
         Raises
         ------
         ValueError
-            If the batch is empty, or the relation is missing, has the wrong shape, or
+            If the batch is empty, or X is missing, has the wrong shape, or
             cannot be combined over processes.
 
         Warns
@@ -161,7 +160,7 @@ class GEMINILoss(nn.Module):
             At the first call only, if the logits look like probabilities, or if they
             are so large that the gradient is zero. Not in compiled code.
         """
-        logits = trained_tensor(logits, "logits", "GEMINILoss", "(n, k)", relation)
+        logits = trained_tensor(logits, "logits", "GEMINILoss", "(n, k)", X)
         if logits.ndim != 2 or not logits.numel():
             raise ValueError(
                 "The 'logits' argument of GEMINILoss must be a matrix of at least one "
@@ -174,43 +173,43 @@ class GEMINILoss(nn.Module):
         assignments = torch.softmax(logits, dim=1)
         if self.objective in GENERATORS:
             return -self._divergence(assignments)
-        relation = self._check(assignments, relation)
+        relation = self._check(assignments, X)
         if self.objective == "wasserstein":
             return -_wasserstein(assignments, relation, self.mode).to(logits.dtype)
         return -self._mmd(assignments, relation)
 
-    def _check(self, assignments, relation):
+    def _check(self, assignments, X):
         """Return features (n, r), or a matrix (n, n), of the dtype of assignments."""
         n_rows = len(assignments)
-        if relation is not None and not torch.is_tensor(relation):
+        if X is not None and not torch.is_tensor(X):
             raise TypeError(
-                "The 'relation' argument of GEMINILoss must be a tensor. Got "
-                f"{type(relation).__name__} instead. Convert it by torch.as_tensor."
+                "The 'X' argument of GEMINILoss must be a tensor. Got "
+                f"{type(X).__name__} instead. Convert it by torch.as_tensor."
             )
-        if relation is None or len(relation) != n_rows:
-            got = None if relation is None else tuple(relation.shape)
+        if X is None or len(X) != n_rows:
+            got = None if X is None else tuple(X.shape)
             raise ValueError(
-                f"The 'relation' argument of GEMINILoss must have {n_rows} samples, "
+                f"The 'X' argument of GEMINILoss must have {n_rows} samples, "
                 f"like the logits. Got {got} instead. Pass the features of the batch."
             )
-        relation = relation.detach().to(assignments.dtype).reshape(n_rows, -1)
-        alone = self.relation == "matrix" or self.objective == "wasserstein"
+        X = X.detach().to(assignments.dtype).reshape(n_rows, -1)
+        alone = self.precomputed or self.objective == "wasserstein"
         mine = assignments.new_ones(1)
         processes = self.reduce(mine) if alone else mine
         if processes is not mine and float(processes) > 1:
             raise ValueError(
-                "The 'relation' parameter of GEMINILoss must be 'features' with "
-                "objective='mmd' in several processes, none of which has all samples. "
-                f"Got {self.relation!r} and {self.objective!r} instead."
+                "GEMINILoss must have objective='mmd' and precomputed=False in several "
+                "processes, none of which has all samples. Got "
+                f"{self.objective!r} and {self.precomputed!r} instead."
             )
-        if self.relation == "matrix" and relation.shape[1] != n_rows:
+        if self.precomputed and X.shape[1] != n_rows:
             raise ValueError(
-                "The 'relation' argument of GEMINILoss must be a square matrix. Got "
-                f"{tuple(relation.shape)} instead. Or set relation='features'."
+                "The 'X' argument of GEMINILoss must be a square matrix. Got "
+                f"{tuple(X.shape)} instead. Or set precomputed=False."
             )
-        if self.objective == "wasserstein" and self.relation == "features":
-            relation = torch.cdist(relation, relation, compute_mode=_EXACT)
-        return relation
+        if self.objective == "wasserstein" and not self.precomputed:
+            X = torch.cdist(X, X, compute_mode=_EXACT)
+        return X
 
     def _divergence(self, assignments):
         """Return the f-divergence of assignments (n, k)."""
@@ -235,7 +234,7 @@ class GEMINILoss(nn.Module):
         share = self.reduce(assignments.sum(dim=0)) / n_rows
         columns = (assignments - share) / n_rows
         epsilon = torch.finfo(assignments.dtype).eps
-        if self.relation == "matrix":
+        if self.precomputed:
             gram = columns.T @ relation @ columns
             size = relation.abs().max()
         else:

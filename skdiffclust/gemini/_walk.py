@@ -68,9 +68,9 @@ class Task:
     @classmethod
     def of(cls, settings, samples):
         """Return the task of Samples under Settings."""
-        if samples.affinity is not None and settings.dynamic:
+        if samples.precomputed is not None and settings.dynamic:
             raise ValueError(
-                "The 'affinity' parameter must be None for SparseGEMINI with "
+                "The 'precomputed' parameter must be None for SparseGEMINI with "
                 "dynamic=True, where it is computed from the features that are in. Got "
                 "a matrix instead. Set dynamic=False, or leave it out."
             )
@@ -103,7 +103,7 @@ class Task:
         return {
             "n_features_in_": n_features,
             "means_": self.samples.means,
-            "_affinity_given": self.samples.affinity is not None,
+            "_precomputed_given": self.samples.precomputed is not None,
             **self.settings.gamma_attribute(self.problem.units, n_features),
         }
 

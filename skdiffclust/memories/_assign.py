@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
-from skdiffclust._affinity import product_by_sample, unit_rows
+from skdiffclust._pairwise import product_by_sample, unit_rows
 from skdiffclust.memories._dynamics import recall
 from skdiffclust.memories._recursion import euclidean_steps, sphere_steps
 from skdiffclust.memories._scaling import blocks

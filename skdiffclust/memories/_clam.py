@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from skdiffclust._affinity import refuse_overflow, refuse_underflow
 from skdiffclust._assignments import order_by_size
 from skdiffclust._compat import (
     CallbackSupportMixin,
@@ -19,6 +18,7 @@ from skdiffclust._compat import (
 from skdiffclust._constraints import as_constraints
 from skdiffclust._devices import outside_torch_modes
 from skdiffclust._history import EpochLoop, Training, keep_state_on_error
+from skdiffclust._pairwise import refuse_overflow, refuse_underflow
 from skdiffclust._validation import sample_weights
 from skdiffclust.memories._checks import (
     check_constraints,

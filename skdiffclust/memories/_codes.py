@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from skdiffclust._affinity import refuse_overflow
 from skdiffclust._encoder import Encoder
+from skdiffclust._pairwise import refuse_overflow
 from skdiffclust.memories._dynamics import Dynamics
 
 # Samples that a module encodes together in training, or that are scaled at once.

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import bdtrc
 from sklearn.utils.extmath import randomized_svd
 
-from skdiffclust._affinity import product_by_sample
+from skdiffclust._pairwise import product_by_sample
 from skdiffclust._threads import small_products
 from skdiffclust.memories._scaling import blocks
 

@@ -15,11 +15,6 @@ from sklearn.base import (
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from skdiffclust._affinity import (
-    block_distances,
-    refuse_overflow,
-    refuse_underflow,
-)
 from skdiffclust._assignments import order_by_size, simplified_silhouette, softmax
 from skdiffclust._batches import RowsOnDemand, by_batches
 from skdiffclust._checkpoint import (
@@ -37,6 +32,11 @@ from skdiffclust._compat import (
 )
 from skdiffclust._devices import outside_torch_modes, require_torch, resolve_device
 from skdiffclust._history import Training, keep_state_on_error
+from skdiffclust._pairwise import (
+    block_distances,
+    refuse_overflow,
+    refuse_underflow,
+)
 from skdiffclust._validation import canonical_rows, sample_weights, validate_rows
 from skdiffclust.memories._checks import (
     refuse_many_clusters,
@@ -457,7 +457,7 @@ class DeepClAM(
         return self._shares(self._encoded(X))
 
     def transform(self, X) -> np.ndarray:
-        """Return the codes of samples.
+        """Embed samples by the encoder.
 
         Parameters
         ----------
@@ -466,8 +466,8 @@ class DeepClAM(
 
         Returns
         -------
-        codes : ndarray of shape (n_samples, n_outputs)
-            In the dtype of X.
+        embedding : ndarray of shape (n_samples, n_outputs)
+            Their codes, in the dtype of X.
         """
         return self._encoded(X)
 

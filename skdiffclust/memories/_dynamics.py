@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from skdiffclust._affinity import product_by_sample, refuse_overflow, unit_rows
 from skdiffclust._assignments import softmax
+from skdiffclust._pairwise import product_by_sample, refuse_overflow, unit_rows
 from skdiffclust._validation import refuse_silent_conversion
 from skdiffclust.memories._recursion import medians
 from skdiffclust.memories._scaling import by_blocks

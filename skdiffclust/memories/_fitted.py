@@ -12,8 +12,8 @@ from sklearn.metrics import pairwise_distances
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skdiffclust._affinity import block_distances, refuse_overflow, refuse_zero_rows
 from skdiffclust._assignments import simplified_silhouette, softmax
+from skdiffclust._pairwise import block_distances, refuse_overflow, refuse_zero_rows
 from skdiffclust._validation import check_dense_size, sample_weights, validate_rows
 from skdiffclust.memories._dynamics import (
     Dynamics,

@@ -11,7 +11,6 @@ from sklearn.impute import MissingIndicator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdiffclust._affinity import refuse_overflow
 from skdiffclust._compat import (
     Interval,
     StrOptions,
@@ -19,6 +18,7 @@ from skdiffclust._compat import (
     fit_context,
 )
 from skdiffclust._history import keep_state_on_error
+from skdiffclust._pairwise import refuse_overflow
 from skdiffclust._validation import refuse_silent_conversion
 from skdiffclust._warnings import warn
 from skdiffclust.memories._completion import fit_completer

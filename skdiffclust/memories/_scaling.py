@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from skdiffclust._affinity import extremes, unit_rows
 from skdiffclust._batches import RowsOnDemand
+from skdiffclust._pairwise import extremes, unit_rows
 from skdiffclust.memories._medians import weighted_medians
 
 _BLOCK_ENTRIES = 2**21  # of the temporary arrays of a block of samples

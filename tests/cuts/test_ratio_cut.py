@@ -326,7 +326,7 @@ def test_what_would_be_converted_without_a_word_is_refused():
         lambda array: array.astype(str),
         lambda array: np.ma.masked_array(array, array > 0.7),
     ):
-        with pytest.raises(ValueError, match="'graph' parameter must be"):
+        with pytest.raises(ValueError, match="'similarity' parameter must be"):
             expected_ratio_cut(wrong(graph), assignments)
         with pytest.raises(ValueError, match="'assignments' parameter must be"):
             expected_ratio_cut(graph, wrong(assignments))

@@ -150,7 +150,7 @@ from skdiffclust.plotting import ClustererComparisonDisplay
 def calls():
     assignments = np.eye(3)[labels]
     of_matrix = SpanningForestClustering(3, metric="precomputed")
-    of_graph = GraphCutClustering(3, affinity="precomputed")
+    of_graph = GraphCutClustering(3, similarity="precomputed")
     fitted = clone(of_graph).fit(square)
     forest = SpanningForestClustering(3)
     kernel = X @ X.T
@@ -182,9 +182,9 @@ def calls():
         yield f"precomputed {name}", lambda: of_matrix.fit(broken)
         yield f"cut {name}", lambda: of_graph.fit(broken)
         yield f"predict {name}", lambda: fitted.predict(broken)
-        yield f"PRCut {name}", lambda: PRCut(3).fit(X, graph=broken)
+        yield f"PRCut {name}", lambda: PRCut(3).fit(X, precomputed=broken)
         yield f"function {name}", lambda: GraphCutClustering(
-            3, affinity=lambda A, B: broken
+            3, similarity=lambda A, B: broken
         ).fit(X)
 """
 

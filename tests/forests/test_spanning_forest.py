@@ -660,7 +660,7 @@ def test_constrained_forests_know_weights_and_equal_samples(
     weights[np.unique(labels, return_index=True)[1]] = 1
     clusterer = SpanningForestClustering(3, cut_rule=cut_rule, min_cluster_size=3)
     clusterer.fit(X, partial_labels=labels, sample_weight=weights)
-    assert clusterer.search_ == "moves"
+    assert clusterer.solver_ == "local_search"
     known = labels[(weights > 0) & (labels >= 0)]
     found = clusterer.labels_[(weights > 0) & (labels >= 0)]
     assert adjusted_rand_score(known, found) == 1

@@ -84,7 +84,6 @@ def test_labels_and_the_score_are_those_of_the_training(mode, global_random_seed
     assignments = gemini.predict_proba(X)
     assert_array_equal(assignments.argmax(axis=1), gemini.labels_)
     hard = np.eye(2)[gemini.labels_]
-    assert gemini.start_kept_
     assert_allclose(
         objective_of(gemini, X), gemini_score(hard, X, mode=mode), rtol=1e-3
     )

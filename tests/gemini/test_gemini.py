@@ -443,8 +443,8 @@ def test_a_kernel_whose_components_have_one_size(n_samples):
     K = np.eye(n_samples)
     K[: n_samples // 3, : n_samples // 3] = 1.0
     X = np.arange(n_samples)[:, None].clip(n_samples // 3)
-    gemini = quiet_fit(GEMINI(2, **FAST), X, affinity=K)
-    assert -1 <= gemini.score(X, affinity=K) <= 1
+    gemini = quiet_fit(GEMINI(2, **FAST), X, precomputed=K)
+    assert -1 <= gemini.score(X, precomputed=K) <= 1
 
 
 def test_a_kernel_that_single_precision_cannot_hold_is_refused():
@@ -666,17 +666,13 @@ def test_a_search_over_parameters_that_are_used_in_turn():
 # ------------------------------------------------------------------ the start
 
 
-def test_an_attribute_says_whether_the_start_was_kept():
+def test_training_leaves_a_hard_start_only_if_that_is_better():
     X, _ = blobs(seed=0)
     hard = GEMINI(3, random_state=0).fit(X)
-    assert hard.start_kept_ is True
     assert trained(hard, X).max(axis=1).min() > 0.99
     # Large weights are penalised: training finds softer clusters that are better.
     soft = GEMINI(3, l2=0.5, learning_rate=0.05, random_state=0).fit(X)
-    assert soft.start_kept_ is False
     assert trained(soft, X).max(axis=1).min() < 0.99
-    soft.partial_fit(X)
-    assert not hasattr(soft, "start_kept_")
 
 
 @pytest.mark.parametrize("kernel", ["chi2", "additive_chi2"])

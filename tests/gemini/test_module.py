@@ -119,15 +119,15 @@ def test_blobs_and_what_is_fitted(batch_size):
     assert not hasattr(quiet(gemini, X), "encoder_")
 
 
-def test_an_affinity_shapes_what_a_network_finds():
+def test_a_precomputed_kernel_shapes_what_a_network_finds():
     X, _ = make_moons(200, noise=0.05, random_state=0)
     K = rbf_kernel(X, gamma=8.0)
     gemini = GEMINI(2, model=network(2, 2), learning_rate=0.02, random_state=0)
-    quiet(gemini, X, affinity=K)
+    quiet(gemini, X, precomputed=K)
     before = GEMINI(2, model=network(2, 2), max_iter=1, random_state=0)
-    quiet(before, X, affinity=K)
-    assert objective_of(gemini, X, affinity=K) > 1.2 * objective_of(
-        before, X, affinity=K
+    quiet(before, X, precomputed=K)
+    assert objective_of(gemini, X, precomputed=K) > 1.2 * objective_of(
+        before, X, precomputed=K
     )
 
 

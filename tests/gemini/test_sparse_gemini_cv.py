@@ -585,14 +585,14 @@ def test_no_number_is_chosen_by_distances():
     for n_clusters in ("auto", [2, 3]):
         stable = search(n_clusters, objective="wasserstein", **SMALL)
         with pytest.raises(ValueError, match="an integer with distances in place of"):
-            stable.fit(X, affinity=cdist(X, X))
+            stable.fit(X, precomputed=cdist(X, X))
 
 
-def test_clusters_are_counted_by_an_affinity():
+def test_clusters_are_counted_by_a_precomputed_kernel():
     X = three_clusters()
-    stable = search([2, 3], mode="ovo", **SMALL).fit(X, affinity=X @ X.T)
+    stable = search([2, 3], mode="ovo", **SMALL).fit(X, precomputed=X @ X.T)
     assert stable.n_clusters_ == 3
-    assert search("auto", **SMALL).fit(X, affinity=X @ X.T).n_clusters_ == 3
+    assert search("auto", **SMALL).fit(X, precomputed=X @ X.T).n_clusters_ == 3
 
 
 @pytest.mark.few_epochs
@@ -626,9 +626,9 @@ def test_no_structure_is_said_whatever_the_number_is(kind, n_clusters):
     X = noise(kind, np.random.RandomState(2))
     with pytest.warns(ConvergenceWarning, match="sees no more structure .* agree by"):
         found = search(n_clusters, **QUICK).fit(X)
-    structure = found.structure_
-    assert len(structure["by_chance"]) == 19
-    assert structure["bimodality"] <= max(structure["by_chance"].max(), 5)
+    structure = found.structure_test_
+    assert len(structure["null_distribution"]) == 19
+    assert structure["statistic"] <= max(structure["null_distribution"].max(), 5)
     # One cluster needs no features.
     one = search([1, n_clusters], **QUICK).fit(X)
     assert one.n_clusters_ == 1
@@ -651,7 +651,9 @@ def test_structure_is_seen_whatever_the_sizes_are(sizes, form):
         found = search(2, **QUICK).fit(csr_array(X) if form == "sparse" else X)
     messages = [str(warning.message) for warning in caught]
     assert not any("sees no more structure" in message for message in messages)
-    assert found.structure_["bimodality"] > max(found.structure_["by_chance"])
+    assert found.structure_test_["statistic"] > max(
+        found.structure_test_["null_distribution"]
+    )
     if min(sizes) < 40 and np.bincount(found.labels_).min() > 40:
         assert any("other clusters than k-means" in message for message in messages)
 
@@ -662,8 +664,8 @@ def test_groups_along_one_line_are_structure(n_groups, global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     X = rng.normal(size=(40 * n_groups, 7))
     X[:, :2] += 6 * (np.arange(len(X))[:, None] % n_groups)
-    found = search(n_groups, **SMALL).fit(X).structure_
-    assert found["bimodality"] > max(found["by_chance"].max(), 5)
+    found = search(n_groups, **SMALL).fit(X).structure_test_
+    assert found["statistic"] > max(found["null_distribution"].max(), 5)
 
 
 @pytest.mark.few_epochs
@@ -677,7 +679,9 @@ def test_selected_features_without_structure_are_warned_of(varies_more):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = search(2, **SMALL).fit(X)
-    assert found.structure_["bimodality"] > max(found.structure_["by_chance"].max(), 5)
+    assert found.structure_test_["statistic"] > max(
+        found.structure_test_["null_distribution"].max(), 5
+    )
     selects_noise = not found.get_support()[:2].any()
     assert selects_noise == (varies_more == "noise")
     messages = [str(warning.message) for warning in caught]
@@ -688,14 +692,14 @@ def test_selected_features_without_structure_are_warned_of(varies_more):
 @pytest.mark.few_epochs
 def test_structure_is_not_looked_for_where_it_is_not_that_of_features():
     X = problem()
-    for params, known in (({"kernel": "rbf"}, {}), ({}, {"affinity": X @ X.T})):
+    for params, known in (({"kernel": "rbf"}, {}), ({}, {"precomputed": X @ X.T})):
         found = search(2, **QUICK, **params).fit(X, **known)
-        assert not hasattr(found, "structure_")
+        assert not hasattr(found, "structure_test_")
     # A Wasserstein distance is one of features.
     transport = search(2, objective="wasserstein", **(SMALL | {"max_iter": 2}))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        assert "bimodality" in transport.fit(X[::4]).structure_
+        assert "statistic" in transport.fit(X[::4]).structure_test_
 
 
 def test_numbers_of_clusters_of_equal_and_of_huge_samples(global_random_seed):
@@ -709,5 +713,5 @@ def test_numbers_of_clusters_of_equal_and_of_huge_samples(global_random_seed):
     # A power of two: not even rounding differs, nor is there an overflow.
     huge = clone(stable).fit(X * 2.0**330)
     assert_array_equal(huge.labels_, expected.labels_)
-    assert huge.structure_["bimodality"] == expected.structure_["bimodality"]
+    assert huge.structure_test_["statistic"] == expected.structure_test_["statistic"]
     assert clone(stable).fit(np.full((20, 3), 2.5)).n_clusters_ == 1

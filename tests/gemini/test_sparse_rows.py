@@ -14,7 +14,7 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import GEMINI, SparseGEMINI, SparseGEMINICV
-from skdiffclust._affinity import distance_matrix, kernel_matrix
+from skdiffclust._pairwise import distance_matrix, kernel_matrix
 from skdiffclust._validation import canonical_rows
 from skdiffclust.gemini import _sparse_rows as rows_of
 from skdiffclust.gemini import gemini_score
@@ -137,7 +137,7 @@ def test_kernels_of_sparse_rows(kernel):
 def test_metrics_of_sparse_rows(monkeypatch):
     X, _ = counts()
     # Several blocks, the last one shorter.
-    monkeypatch.setattr("skdiffclust._affinity.MATRIX_BLOCK_ENTRIES", 24 * 20)
+    monkeypatch.setattr("skdiffclust._pairwise.MATRIX_BLOCK_ENTRIES", 24 * 20)
     metrics = ["euclidean", "sqeuclidean", "cosine", "manhattan", "chebyshev"]
     for metric in [*metrics, lambda a, b: np.abs(a - b).max()]:
         found = distance_matrix(canonical_rows(X), metric=metric)

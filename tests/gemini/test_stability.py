@@ -256,7 +256,7 @@ def test_one_gaussian_has_no_clear_number():
 
 
 @pytest.mark.few_epochs
-@pytest.mark.parametrize("form", ["name", "affinity", "precomputed", "features"])
+@pytest.mark.parametrize("form", ["name", "given", "precomputed", "features"])
 def test_clusters_are_counted_in_the_space_of_a_kernel(form):
     X, y = blobs(n=60)
     gamma = 1 / X.var(axis=0).sum()
@@ -264,7 +264,7 @@ def test_clusters_are_counted_in_the_space_of_a_kernel(form):
     K = rbf_kernel(X, gamma=gamma)
     params, X, known = {
         "name": ({}, X, {}),
-        "affinity": ({"kernel": "linear", "gamma": None}, X, {"affinity": K}),
+        "given": ({"kernel": "linear", "gamma": None}, X, {"precomputed": K}),
         "precomputed": ({"kernel": "precomputed", "model": "free"}, K, {}),
         "features": ({"kernel": Nystroem(n_components=60, gamma=gamma)}, X, {}),
     }[form]
@@ -280,7 +280,7 @@ def test_distances_have_no_number_of_clusters():
     X, _ = blobs(n=30)
     D = cdist(X, X)
     with pytest.raises(ValueError, match="an integer with distances in place of"):
-        GEMINI("auto", objective="wasserstein").fit(X, affinity=D)
+        GEMINI("auto", objective="wasserstein").fit(X, precomputed=D)
     with pytest.raises(ValueError, match="'n_clusters' parameter of GEMINI must be"):
         GEMINI("best").fit(X)
 

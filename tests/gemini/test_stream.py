@@ -139,12 +139,12 @@ def test_samples_that_are_few_or_of_one_cluster_change_no_temperature(kind):
 
 def test_a_matrix_in_every_call():
     first, second = (X for X, _ in batches(2, n_batches=2))
-    model = make(batch_size=50).partial_fit(first, affinity=linear_kernel(first))
-    with pytest.raises(ValueError, match="affinity.*in every call.*Got None"):
+    model = make(batch_size=50).partial_fit(first, precomputed=linear_kernel(first))
+    with pytest.raises(ValueError, match="precomputed.*in every call.*Got None"):
         model.partial_fit(second)
-    model.partial_fit(second, affinity=linear_kernel(second))
-    with pytest.raises(ValueError, match="affinity.*Got a matrix"):
-        make().fit(first).partial_fit(second, affinity=linear_kernel(second))
+    model.partial_fit(second, precomputed=linear_kernel(second))
+    with pytest.raises(ValueError, match="precomputed.*Got a matrix"):
+        make().fit(first).partial_fit(second, precomputed=linear_kernel(second))
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_a_matrix_is_its_relation(objective, mode, global_random_seed):
     matrix = X @ X.T
     if objective == "wasserstein":
         matrix = np.linalg.norm(X[:, None] - X, axis=2)
-    loss = GEMINILoss(objective, mode=mode, relation="matrix")
+    loss = GEMINILoss(objective, mode=mode, precomputed=True)
     expected = GEMINILoss(objective, mode=mode)(leaf, torch.tensor(X))
     assert_allclose(loss(leaf, torch.tensor(matrix)), expected, rtol=1e-12)
 
@@ -129,7 +129,7 @@ def test_wrong_input_is_refused(global_random_seed):
     ):
         GEMINILoss()(logits)
     with pytest.raises(ValueError, match="must be a square matrix"):
-        GEMINILoss(relation="matrix")(logits, X)
+        GEMINILoss(precomputed=True)(logits, X)
     with pytest.raises(ValueError, match="in several processes"):
         GEMINILoss("wasserstein", reduce=lambda tensor: 2 * tensor)(logits, X)
     for name in available_objectives():

@@ -29,8 +29,8 @@ SEEDS = range(5)
 def digits():
     X, y = load_digits(return_X_y=True)
     search = {"n_init": 1, "min_cluster_size": 1, "random_state": 0}
-    model = GraphCutClustering(10, affinity="nearest_neighbors", **search).fit(X)
-    return X, y, model.affinity_matrix_
+    model = GraphCutClustering(10, similarity="nearest_neighbors", **search).fit(X)
+    return X, y, model.similarity_matrix_
 
 
 def test_table_1_label_similarity_classifies_digits(digits):
@@ -80,7 +80,7 @@ def test_table_2_pseudo_labels_and_encoders_against_spectral_clustering(digits):
                 "mlp": PRCut(10, encoder="mlp", init=init, **search),
             }
             for encoder, model in models.items():
-                model.fit(X, graph=graph)
+                model.fit(X, precomputed=graph)
                 assert model.n_clusters_ == 10
                 value = model.ratio_cut_ / spectral
                 cuts.setdefault((name, encoder), []).append(value)
@@ -115,7 +115,7 @@ def test_table_2_the_recipe_of_the_paper_stays_above_spectral_clustering(digits)
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # clusters may empty
-        model.fit(X, graph=graph)
+        model.fit(X, precomputed=graph)
     print(model.n_clusters_, model.ratio_cut_, peer)
     assert model.n_clusters_ < 10 or model.ratio_cut_ > peer
 

@@ -14,7 +14,7 @@ def trained(model, X):
     return softmax(model.temperature_ * logits, axis=1)
 
 
-def objective_of(model, X, affinity=None):
+def objective_of(model, X, precomputed=None):
     """Return the objective of the trained assignments of X."""
     assignments = softmax(model._logits(X), axis=1)
     params = {
@@ -23,12 +23,14 @@ def objective_of(model, X, affinity=None):
     params["kernel_params"] = getattr(model, "kernel_params", None)
     params["gamma"] = getattr(model, "gamma_", model.gamma)
     if model.objective == "wasserstein":
-        if affinity is None:
-            affinity = pairwise_distances(X, metric=model.metric)
+        if precomputed is None:
+            precomputed = pairwise_distances(X, metric=model.metric)
         # The solver of transport loses digits of small distances.
-        unit = affinity.max()
+        unit = precomputed.max()
         params["metric"] = "precomputed"
-        return unit * gemini_score(assignments, affinity / unit, **params)
-    if affinity is not None:
-        return gemini_score(assignments, affinity, **params | {"kernel": "precomputed"})
+        return unit * gemini_score(assignments, precomputed / unit, **params)
+    if precomputed is not None:
+        return gemini_score(
+            assignments, precomputed, **params | {"kernel": "precomputed"}
+        )
     return gemini_score(assignments, X, **params)

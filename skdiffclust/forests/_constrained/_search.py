@@ -22,7 +22,7 @@ def improve_tree_cut(cut, lengths, samples, constraints, can_move=True):
     """
     is_small = is_small_dense(lengths.n_samples) and lengths.between is not None
     if not (can_move and is_small):
-        return replace(cut, search="greedy")
+        return replace(cut, solver="greedy")
     order = samples.order
     weights = samples.weights
     similarity = _similarities(lengths)
@@ -48,7 +48,7 @@ def improve_tree_cut(cut, lengths, samples, constraints, can_move=True):
         labels=labels_by_size(parts, weights),
         edges=edges[in_order],
         lengths=values[in_order],
-        search="moves",
+        solver="local_search",
     )
 
 

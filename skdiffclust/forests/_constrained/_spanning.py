@@ -6,10 +6,10 @@ from numbers import Integral
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skdiffclust._affinity import check_precomputed
 from skdiffclust._assignments import relabel_by_size
 from skdiffclust._compat import Interval, validate_params
 from skdiffclust._constraints import check_feasible, constraints_from_matrix
+from skdiffclust._pairwise import check_precomputed
 from skdiffclust._short_repr import short_repr
 from skdiffclust._validation import check_dense_size
 from skdiffclust.forests._constrained._grow_tree import grow_tree
@@ -34,15 +34,15 @@ class SpanningForest:
         Tree of each sample. Trees are numbered in order of decreasing size.
     weight : float
         Sum of the similarities of the edges, in which each edge counts once.
-    search : str
-        Algorithm that found the forest: "exact" without constraints, "moves" with
-        constraints, and "greedy" with constraints on a sparse similarity.
+    solver : str
+        Algorithm that found the forest: "exact" without constraints, "local_search"
+        with constraints, and "greedy" with constraints on a sparse similarity.
     """
 
     edges: np.ndarray
     labels: np.ndarray
     weight: float
-    search: str = "exact"
+    solver: str = "exact"
 
     __repr__ = short_repr
 
@@ -194,5 +194,5 @@ def maximum_spanning_forest(
     values = similarity[edges[:, 0], edges[:, 1]]
     edges = edges[cut_order(edges, -values)]
     return SpanningForest(
-        edges, relabel_by_size(labels)[0], float(values.sum()), "moves"
+        edges, relabel_by_size(labels)[0], float(values.sum()), "local_search"
     )

@@ -12,9 +12,9 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
-from skdiffclust._affinity import extremes
 from skdiffclust._encoder import Encoder
 from skdiffclust._neighbors import neighbors_graph
+from skdiffclust._pairwise import extremes
 
 # Up to this number of features, the covariance is decomposed; with more, the inner
 # products of samples if they are few, or else a truncated singular value decomposition

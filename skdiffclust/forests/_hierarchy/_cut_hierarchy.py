@@ -19,8 +19,8 @@ from skdiffclust.forests._hierarchy._null import (
 from skdiffclust.forests._hierarchy._number import (
     Choice,
     choose_number,
-    evidence_of_cuts,
     falls_of,
+    gains_of_cuts,
     highest_number,
 )
 from skdiffclust.forests._hierarchy._tree_cuts import Cuts, cut, cut_beyond, mask
@@ -58,13 +58,13 @@ class TreeCut:
         Scores of the cuts that were examined, at least those that were made. None
         with a `distance_threshold`.
     candidates : ndarray of shape (n_candidates,), int64, or None
-        With "auto", the numbers of clusters that win if a cut takes between half and
-        twice the evidence, ascending; else None.
+        With "auto", the numbers of clusters that win if a cut costs between half and
+        twice as much, ascending; else None.
     p_value : float or None
         With "auto" and "size_weighted" cuts, the share of samples without structure
-        that have more evidence of clusters; 1 without evidence. It is known for more
-        than 20 distinct dense samples with Euclidean distances, and None otherwise.
-    search : {"exact", "moves", "greedy"}
+        whose cuts gain more; 1 where they gain nothing. It is known for more than
+        20 distinct dense samples with Euclidean distances, and None otherwise.
+    solver : {"exact", "local_search", "greedy"}
         How the forest was found: "exact" for a cut. Under constraints,
         :class:`~skdiffclust.SpanningForestClustering` goes on from there.
     """
@@ -77,7 +77,7 @@ class TreeCut:
     scores: np.ndarray | None = None
     candidates: np.ndarray | None = None
     p_value: float | None = None
-    search: str = "exact"
+    solver: str = "exact"
 
     __repr__ = short_repr
 
@@ -233,7 +233,7 @@ class CutHierarchy:
         Parameters
         ----------
         n_clusters : int, "auto" or None, default=None
-            Number of clusters; "auto" determines it from the evidence of the cuts.
+            Number of clusters; "auto" determines it from the gains of the cuts.
             None requires a `distance_threshold`.
         distance_threshold : float or None, default=None
             Cut every edge at least as long as this, unless a part were smaller than
@@ -383,9 +383,9 @@ class CutHierarchy:
             falls = falls_of(scores)[:-1]
             most = first + int(np.argmax(falls)) if len(falls) else tree.n_parts
             return Choice(most, np.array([most]), None, most)
-        evidence, costs = evidence_of_cuts(tree, cuts.positions, self.sizes)
+        gains, costs = gains_of_cuts(tree, cuts.positions, self.sizes)
         choice = choose_number(
-            cuts.scores, evidence, costs, tree.n_parts, self._n_samples()
+            cuts.scores, gains, costs, tree.n_parts, self._n_samples()
         )
         choice = choice._replace(p_value=_p_value(choice.largest_sum, tree, samples))
         others = choice.candidates[choice.candidates != choice.n_clusters]
@@ -398,7 +398,7 @@ class CutHierarchy:
         elif len(others) and choice.by_falls != choice.n_clusters:
             *first, last = map(str, others)
             names = f"{', '.join(first)} or {last} win" if first else f"{last} wins"
-            said = f"{names} if a cut takes between half and twice the evidence"
+            said = f"{names} if a cut costs between half and twice as much"
         if said is not None:
             warn_of_convergence(
                 f"n_clusters='auto' takes {choice.n_clusters} clusters, but {said}; "

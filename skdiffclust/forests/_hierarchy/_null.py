@@ -1,4 +1,4 @@
-"""How large the sum of evidence becomes in samples without structure.
+"""How large the sum of gains becomes in samples without structure.
 
 In two and more dimensions it is hardly ever positive. On a line it often is, since a
 single large gap divides it, and so on curves. The table is that of uniform samples,

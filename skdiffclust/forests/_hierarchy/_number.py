@@ -2,9 +2,9 @@
 
 A cut between clusters is longer than what holds either side together. The length at
 which most of a side is one component of single linkage says what that is, and depends
-neither on its size nor on its outliers. So every cut has evidence, the logarithm of
+neither on its size nor on its outliers. So every cut has a gain, the logarithm of
 the ratio, and a cost, since a few samples are often apart by chance. The number of
-clusters is where the sum of evidence less costs is largest: where scores of many cuts
+clusters is where the sum of gains less costs is largest: where scores of many cuts
 are nearly equal, as of clusters alike, or fall evenly, as of an embedding, no single
 fall tells. Where no sum is positive, as of most tables, the falls have to.
 """
@@ -39,17 +39,17 @@ class Choice(NamedTuple):
     p_value: float | None = None
 
 
-def evidence_of_cuts(tree, positions, sizes):
-    """Return the evidence (m,) that successive cuts of a tree separate clusters.
+def gains_of_cuts(tree, positions, sizes):
+    """Return the gains (m,) and the costs (m,) of successive cuts of a tree.
 
-    And, as a second array (m,), what each of them costs. Evidence is log(l / r), where
+    A cut that separates clusters has a large gain. The gain is log(l / r), where
     l is the length of the edge, and r the larger of two, one for each side: the length
     at which a component of single linkage has four fifths of the side. The cost is
     5 / s + 0.1, where s is the size of the smaller side: a few samples are often apart
-    by chance. If s is below 5, evidence is at most 0 and the cost 0.1.
+    by chance. If s is below 5, the gain is at most 0 and the cost 0.1.
     ``positions`` (m,) are those of the edges in the SpanningTree, ``sizes`` (n,) of
     `core_sizes`. In data without clusters edges are cut that lie in their middle, where
-    the evidence is negative. A pass over the part for every cut.
+    the gain is negative. A pass over the part for every cut.
     """
     places, heights = _leaves(tree.linkage())
     in_order = np.empty(len(sizes))
@@ -76,11 +76,11 @@ def evidence_of_cuts(tree, positions, sizes):
     # Forced cuts, whose lengths are infinite, count for nothing; of equal samples,
     # lengths within are zero.
     with np.errstate(invalid="ignore", divide="ignore"):
-        evidence = np.log(lengths / np.maximum(within, _LEAST_WITHIN * lengths))
+        gains = np.log(lengths / np.maximum(within, _LEAST_WITHIN * lengths))
     is_few = smaller < LEAST_CLUSTER
-    evidence[is_few] = np.minimum(evidence[is_few], 0.0)
+    gains[is_few] = np.minimum(gains[is_few], 0.0)
     chance = np.where(is_few, 0.0, _CHANCE / np.maximum(smaller, LEAST_CLUSTER))
-    return evidence, chance + _PER_CUT
+    return gains, chance + _PER_CUT
 
 
 @compiled_above_small
@@ -120,12 +120,12 @@ def _length_of_most(places, heights, sizes):
     return weighted_quantile(joined, sizes, _SHARE)
 
 
-def choose_number(scores, evidence, costs, n_parts, n_samples):
+def choose_number(scores, gains, costs, n_parts, n_samples):
     """Return the Choice of the number of clusters after successive cuts.
 
-    ``scores[i]``, ``evidence[i]`` and ``costs[i]`` are those of the cut into i + 2
+    ``scores[i]``, ``gains[i]`` and ``costs[i]`` are those of the cut into i + 2
     clusters; the first `n_parts` - 1 were forced and count for nothing. It is the k
-    with the largest sum of evidence less costs over the cuts into 2 to k clusters.
+    with the largest sum of gains less costs over the cuts into 2 to k clusters.
     Where no sum is positive, it is `n_parts`, or with one part that of
     `number_by_falls`. Candidates are all numbers that this gives for some multiple of
     the costs between a half and two.
@@ -140,11 +140,11 @@ def choose_number(scores, evidence, costs, n_parts, n_samples):
     cuts = slice(first - 2, first - 2 + len(falls))
     # The first number stands for no cut.
     numbers = np.append(by_falls, np.arange(first, first + len(falls)))
-    gains = np.append(0.0, np.cumsum(evidence[cuts]))
+    sums = np.append(0.0, np.cumsum(gains[cuts]))
     costs = np.append(0.0, np.cumsum(costs[cuts]))
-    best = np.argmax(gains - costs)
-    candidates = numbers[[best, *_winners(gains, costs)]]
-    largest = float(gains[best] - costs[best])
+    best = np.argmax(sums - costs)
+    candidates = numbers[[best, *_winners(sums, costs)]]
+    largest = float(sums[best] - costs[best])
     return Choice(int(numbers[best]), np.unique(candidates), largest, by_falls)
 
 

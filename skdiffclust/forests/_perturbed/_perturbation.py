@@ -6,9 +6,9 @@ from typing import Literal
 
 import numpy as np
 
-from skdiffclust._affinity import check_precomputed
 from skdiffclust._compat import Interval, StrOptions, validate_params
 from skdiffclust._constraints import constraints_from_matrix
+from skdiffclust._pairwise import check_precomputed
 from skdiffclust._short_repr import short_repr
 from skdiffclust._validation import check_dense_size
 from skdiffclust.forests._perturbed._hash import draw_seed

@@ -9,7 +9,8 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from scipy.spatial.distance import cdist
 
-from skdiffclust._affinity import (
+from skdiffclust._neighbors import SparseSquares
+from skdiffclust._pairwise import (
     EUCLIDEAN_FORMS,
     block_distances,
     check_precomputed,
@@ -17,7 +18,6 @@ from skdiffclust._affinity import (
     refuse_overflow,
     refuse_underflow,
 )
-from skdiffclust._neighbors import SparseSquares
 from skdiffclust.forests._trees._compilation_threshold import is_compiled
 from skdiffclust.forests._trees._tree import TIE
 

@@ -218,7 +218,7 @@ def test_moves_end_where_no_row_makes_the_forest_heavier(min_size, global_random
     model = SpanningForestClustering(
         k, metric="precomputed", cut_rule="longest", min_cluster_size=min_size
     ).fit(distances, partial_labels=known)
-    assert model.search_ == "moves"
+    assert model.solver_ == "local_search"
     labels = model.labels_
     weight = weight_of(similarity, labels)
     for v, c in product(np.flatnonzero(known < 0), range(k)):

@@ -94,7 +94,7 @@ def test_partial_labels_are_never_worse_than_checked_kruskal(seed, global_random
     n_clusters = int(rng.integers(max(1, n_classes), n_most + 1))
     forest = maximum_spanning_forest(similarity, n_clusters, constraints=labels)
     i, j = forest.edges.T
-    assert forest.search == "moves"
+    assert forest.solver == "local_search"
     assert forest.weight == pytest.approx(similarity[i, j].sum())
     assert forest.weight == pytest.approx(
         weight_of_partition(similarity, forest.labels)
@@ -111,7 +111,7 @@ def test_partial_labels_are_never_worse_than_checked_kruskal(seed, global_random
     distances = similarity.max() + 1 - similarity
     np.fill_diagonal(distances, 0)
     clusterer.fit(distances, partial_labels=labels)
-    assert clusterer.search_ == "moves"
+    assert clusterer.solver_ == "local_search"
     assert adjusted_rand_score(forest.labels, clusterer.labels_) == 1
     np.testing.assert_array_equal(
         np.sort(forest.edges), np.sort(clusterer.forest_edges_)
@@ -152,7 +152,7 @@ def test_linked_rows_that_a_sparse_graph_parts_are_joined():
     graph = csr_array(([1.0, 2.0, 1.0, 2.0], (rows, columns)), shape=(4, 4))
     forest = maximum_spanning_forest(graph, 1, constraints=[0, -1, -1, 0])
     assert forest.labels.tolist() == [0, 0, 0, 0]
-    assert forest.search == "greedy"
+    assert forest.solver == "greedy"
     assert [0, 3] in forest.edges.tolist()
 
 

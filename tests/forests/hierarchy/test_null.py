@@ -124,7 +124,7 @@ def test_there_is_a_warning_exactly_when_it_is_said(metric):
             n_two += 1
             others = [str(k) for k in candidates if k != model.n_clusters_]
             for k in others:
-                assert re.search(rf"but .*\b{k}\b.* wins? if a cut takes", messages[0])
+                assert re.search(rf"but .*\b{k}\b.* wins? if a cut costs", messages[0])
             assert "see n_clusters_candidates_" in messages[0]
     assert n_silent > 2
     assert n_two > 0

@@ -14,8 +14,8 @@ from skdiffclust.forests._hierarchy import _tree_cuts
 from skdiffclust.forests._hierarchy._core_sizes import core_radii, core_sizes
 from skdiffclust.forests._hierarchy._number import (
     choose_number,
-    evidence_of_cuts,
     falls_of,
+    gains_of_cuts,
     number_by_falls,
 )
 from skdiffclust.forests._hierarchy._outliers import outlier_scores
@@ -324,24 +324,24 @@ def test_a_weight_is_so_many_equal_samples(global_random_seed):
     assert adjusted_rand_score(np.repeat(labels, weights), others) == 1
 
 
-def test_the_number_of_clusters_is_where_the_evidence_ends():
+def test_the_number_of_clusters_is_where_the_gains_end():
     scores = np.array([9.0, 8.0, 7.0, 6.0, 5.0, 4.0])
-    evidence = np.array([0.5, -0.1, 0.6, 0.2, 0.0, -1.0])
+    gains = np.array([0.5, -0.1, 0.6, 0.2, 0.0, -1.0])
     costs = np.full(6, 0.13)
-    choice = choose_number(scores, evidence, costs, 1, 100)
+    choice = choose_number(scores, gains, costs, 1, 100)
     assert choice.n_clusters == 5
     # At higher costs, fewer cuts are worth them.
     assert choice.candidates.tolist() == [2, 4, 5]
     assert choice.largest_sum == pytest.approx(1.2 - 4 * 0.13)
     assert choice.by_falls == 6
-    # Without evidence the falls decide; half the costs leave some of it.
-    nothing = choose_number(scores, -np.abs(evidence), costs, 1, 100)
+    # Without gains the falls decide; half the costs leave some of it.
+    nothing = choose_number(scores, -np.abs(gains), costs, 1, 100)
     assert nothing.candidates.tolist() == [6]
     assert nothing.largest_sum == 0
     little = choose_number(scores, np.array([0.1, *[-1.0] * 5]), costs, 1, 100)
     assert little.n_clusters == 6
     assert little.candidates.tolist() == [2, 6]
-    # Forced cuts count for nothing; without evidence the parts remain.
+    # Forced cuts count for nothing; without gains the parts remain.
     forced = np.array([np.inf, np.inf, 9.0, 8.0, 7.0])
     missing = np.array([np.nan, np.nan, -1.0, -1.0, -1.0])
     assert choose_number(forced, missing, costs[:5], 3, 100).n_clusters == 3
@@ -359,13 +359,13 @@ def test_the_number_of_clusters_is_where_the_evidence_ends():
 @pytest.mark.parametrize("seed", range(20))
 def test_candidates_win_for_some_costs(seed, global_random_seed):
     rng = np.random.default_rng(seed + 1000 * global_random_seed)
-    evidence = rng.normal(size=30)
+    gains = rng.normal(size=30)
     costs = rng.exponential(size=30) * 0.4
     scores = np.sort(rng.exponential(size=30))[::-1]
-    choice = choose_number(scores, evidence, costs, 1, 1000)
+    choice = choose_number(scores, gains, costs, 1, 1000)
     winners = set()
     for multiple in np.linspace(0.5, 2, 4001):
-        sums = np.cumsum(evidence - multiple * costs)
+        sums = np.cumsum(gains - multiple * costs)
         winners.add(2 + int(np.argmax(sums)) if sums.max() > 0 else choice.by_falls)
     # A line may be shorter than the steps.
     assert winners <= set(choice.candidates.tolist())
@@ -382,13 +382,13 @@ def test_the_number_by_falls_is_that_after_the_last_large_one():
     assert len(falls_of(np.zeros(3))) == 0
 
 
-def test_evidence_is_its_definition(global_random_seed):
+def test_gains_are_their_definition(global_random_seed):
     rng = np.random.default_rng(global_random_seed)
     X = rng.normal(size=(90, 2)) + np.repeat([0, 9, -9], [60, 26, 4])[:, None]
     tree = points_and_tree(X)
     weights = rng.integers(1, 4, 90) * 1.0
     positions, _, _ = cut(tree, 12, sizes=weights)
-    found, costs = evidence_of_cuts(tree, positions, weights)
+    found, costs = gains_of_cuts(tree, positions, weights)
     n_few = 0
     for i, position in enumerate(positions):
         is_cut = mask(positions[: i + 1], tree)
@@ -415,7 +415,7 @@ def test_evidence_is_its_definition(global_random_seed):
     assert 0 < n_few < 12
     # It depends on neither the unit nor the division of a sample into equal ones.
     longer = replace(tree, lengths=8.0 * tree.lengths)
-    assert np.allclose(evidence_of_cuts(longer, positions, weights)[0], found)
+    assert np.allclose(gains_of_cuts(longer, positions, weights)[0], found)
 
 
 def test_many_clusters_alike_are_counted(global_random_seed):

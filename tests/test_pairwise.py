@@ -14,8 +14,8 @@ from sklearn.metrics.pairwise import (
     pairwise_kernels,
 )
 
-from skdiffclust import SpanningForestClustering, _affinity, _validation
-from skdiffclust._affinity import (
+from skdiffclust import SpanningForestClustering, _pairwise, _validation
+from skdiffclust._pairwise import (
     EUCLIDEAN_FORMS,
     center,
     check_precomputed,
@@ -240,7 +240,7 @@ def test_one_entry_of_a_large_matrix_is_found(order, global_random_seed):
 
 
 def test_check_precomputed_symmetrises_with_a_warning(monkeypatch, global_random_seed):
-    monkeypatch.setattr(_affinity, "MATRIX_BLOCK_ENTRIES", 20)
+    monkeypatch.setattr(_pairwise, "MATRIX_BLOCK_ENTRIES", 20)
     D = np.random.RandomState(global_random_seed).uniform(size=(9, 9))
     D.flags.writeable = False
     expected = (D + D.T) / 2
