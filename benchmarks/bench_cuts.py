@@ -190,7 +190,7 @@ def neighbours(X, k):
 def data(name, n_neighbors, *, scaled=False, n_rows=None, ranked=False):
     """Return the neighbours graph of a data set, and its classes.
 
-    With `ranked` the edges have the weights of similarity="ranked_neighbors".
+    With `ranked` the edges have the weights of affinity="ranked_neighbors".
     """
     X, y = load(name)
     if n_rows is not None:
@@ -198,9 +198,9 @@ def data(name, n_neighbors, *, scaled=False, n_rows=None, ranked=False):
     if scaled:
         X = standardised(X)
     if ranked:
-        from skdiffclust.cuts._graph import SimilarityGraph
+        from skdiffclust.cuts._graph import AffinityGraph
 
-        graph = SimilarityGraph(
+        graph = AffinityGraph(
             "ranked_neighbors", n_neighbors, "euclidean", 1.0, ""
         ).fit(X)
     else:
@@ -293,7 +293,7 @@ def searched(n_clusters=None, **parameters):
 
     def cut(graph, k, seed):
         model = GraphCutClustering(
-            n_clusters or k, similarity="precomputed", random_state=seed, **parameters
+            n_clusters or k, affinity="precomputed", random_state=seed, **parameters
         )
         return model.fit(graph).labels_
 

@@ -24,7 +24,7 @@ from skdiffclust.nn import (
     AssociativeMemory,
     PartialFenchelYoungLoss,
     PerturbedForest,
-    standardized_similarity,
+    standardized_affinity,
 )
 
 ROUNDS = 5
@@ -39,7 +39,7 @@ def points_of(n, device):
 
 def forest_step(n, n_samples, device):
     """Return a function: forward and backward of a perturbed forest of ten groups."""
-    leaf = standardized_similarity(points_of(n, device)).requires_grad_()
+    leaf = standardized_affinity(points_of(n, device)).requires_grad_()
     cotangent = torch.arange(n * n, device=device).cos().reshape(n, n)
     layer = PerturbedForest(10, n_perturbations=n_samples, seed=0)
 
@@ -65,7 +65,7 @@ def partial_step(n, n_samples, device):
 
     def step():
         optimizer.zero_grad(set_to_none=False)
-        loss_of(standardized_similarity(network(points)), labels).backward()
+        loss_of(standardized_affinity(network(points)), labels).backward()
         optimizer.step()
 
     return step

@@ -4,7 +4,7 @@
         [--published DiffClust_NeurIPS2023/src]
 
 (i) ``scipy.sparse.csgraph.minimum_spanning_tree`` in a loop over noisy copies of the
-same similarity, for at most 20 samples and in proportion for more; (ii) with
+same affinity, for at most 20 samples and in proportion for more; (ii) with
 ``--published`` the code of the paper's authors in JAX, jit compiled, from a folder of
 their repository LawrenceMMStewart/DiffClust_NeurIPS2023, at its commit d710f8a. Rounds
 of the methods alternate, each with a new seed, and the median of their ratios of
@@ -30,24 +30,24 @@ N_CLUSTERS, SCALE, SCIPY_SAMPLES = 10, 0.1, 20
 
 
 def digits_batch(n):
-    """Return a standardised similarity (n, n) of digits, and labels of half of them."""
+    """Return a standardised affinity (n, n) of digits, and labels of half of them."""
     X, y = load("digits")
     rows = np.random.RandomState(0).permutation(len(X))[:n]
     X, y = X[rows], y[rows].copy()
     squares = (X**2).sum(axis=1)
-    similarity = 2 * X @ X.T - squares[:, None] - squares[None, :]
-    np.fill_diagonal(similarity, 0)
-    similarity = (similarity - similarity.mean()) / similarity.std()
+    affinity = 2 * X @ X.T - squares[:, None] - squares[None, :]
+    np.fill_diagonal(affinity, 0)
+    affinity = (affinity - affinity.mean()) / affinity.std()
     y[n // 2 :] = -1
-    return similarity, y
+    return affinity, y
 
 
-def scipy_loop(similarity, n_samples, seed=0):
+def scipy_loop(affinity, n_samples, seed=0):
     """Return the mean ⟨A, Σ + εZ⟩ by scipy, one noisy copy after the other."""
     rng = np.random.default_rng(seed)
-    n = len(similarity)
+    n = len(affinity)
     upper = np.triu_indices(n, 1)
-    clean = similarity[upper]
+    clean = affinity[upper]
     total = 0.0
     for _ in range(n_samples):
         noisy = clean + SCALE * rng.standard_normal(len(clean))
@@ -92,29 +92,29 @@ def constraint_matrix(labels):
     return matrix
 
 
-def methods(similarity, labels, n_samples, published):
+def methods(affinity, labels, n_samples, published):
     """Return {name: function of a seed that gives a value}."""
     options = {"noise_scale": SCALE, "n_perturbations": n_samples}
 
     def forward(seed):
-        found = perturbed_forest(similarity, N_CLUSTERS, random_state=seed, **options)
+        found = perturbed_forest(affinity, N_CLUSTERS, random_state=seed, **options)
         return found.weight
 
     def loss(seed):
         options_of_loss = options | {"random_state": seed, "return_gradient": True}
         return partial_fenchel_young_loss(
-            similarity, labels, N_CLUSTERS, **options_of_loss
+            affinity, labels, N_CLUSTERS, **options_of_loss
         )[0]
 
     n_scipy = min(n_samples, SCIPY_SAMPLES)
     found = {
         "forward": forward,
         "loss": loss,
-        "scipy forward": lambda seed: scipy_loop(similarity, n_scipy, seed),
+        "scipy forward": lambda seed: scipy_loop(affinity, n_scipy, seed),
     }
     if published:
         their_forward, their_loss = published_code(published, n_samples)
-        matrix, known = similarity.astype(np.float32), constraint_matrix(labels)
+        matrix, known = affinity.astype(np.float32), constraint_matrix(labels)
         found["published forward"] = lambda seed: their_forward(matrix, seed)
         found["published loss"] = lambda seed: their_loss(matrix, known, seed)
     return found

@@ -39,7 +39,7 @@ from torch import nn
 from skdiffclust import SpanningForestEmbedding
 from skdiffclust.forests import maximum_spanning_forest
 from skdiffclust.metrics import connectivity_error
-from skdiffclust.nn import PartialFenchelYoungLoss, standardized_similarity
+from skdiffclust.nn import PartialFenchelYoungLoss, standardized_affinity
 
 RESULTS = Results(Path("reproduce_forests.jsonl"))
 BATCH, N_COMPONENTS, N_CLASSES, TUNING_SEED = 64, 32, 10, 100
@@ -63,9 +63,9 @@ def problem(seed, scale):
 
 def error(rows, labels, n_clusters=4):
     """Return the clustering error of the forest of as many trees."""
-    similarity = -((rows[:, None] - rows[None]) ** 2).sum(axis=2)
+    affinity = -((rows[:, None] - rows[None]) ** 2).sum(axis=2)
     return connectivity_error(
-        labels, maximum_spanning_forest(similarity, n_clusters).labels
+        labels, maximum_spanning_forest(affinity, n_clusters).labels
     )
 
 
@@ -86,7 +86,7 @@ def denoise(seed, *, scale=10.0, n_perturbations=1000, max_steps=500):
         if error(validation @ weights.detach().numpy(), labels) == 0:
             return error(X, labels), step
         rows = torch.randperm(60, generator=generator)[:32]
-        loss = criterion(standardized_similarity(rows_of[rows] @ weights), known[rows])
+        loss = criterion(standardized_affinity(rows_of[rows] @ weights), known[rows])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -398,7 +398,7 @@ def as_the_authors(method, n_labels, n_withheld, seed, n_steps):
             unknown = rng.choice(others, BATCH // 2, replace=False)
             labels = torch.cat([y[rows], torch.full((len(unknown),), -1)])
             embedding = network(images[np.concatenate([rows, unknown])])
-            loss = criterion(standardized_similarity(embedding), labels)
+            loss = criterion(standardized_affinity(embedding), labels)
         else:
             logits = head(network(images[rows]))
             loss = nn.functional.cross_entropy(logits, y[rows])

@@ -5,7 +5,7 @@
     python benchmarks/reproduce_prcut.py paper [digits usps_train mnist_t10k]
     python benchmarks/reproduce_prcut.py raw [mnist_t10k] [--seeds 1]
 
-labels           similarity from labels: samples with one label are joined, with two
+labels           affinity from labels: samples with one label are joined, with two
                  separated, and the encoder that cuts this graph predicts a fifth of the
                  samples, stratified by class, five times; also by the paper's loop from
                  random weights; beside it logistic regression and a perceptron with as

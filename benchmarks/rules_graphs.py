@@ -156,8 +156,8 @@ def random_graph(number):
 
 def fitted(X, n_clusters, is_network, cls=GraphCutClustering, **parameters):
     """Return a fitted model, and whether it warned of its number."""
-    similarity = "precomputed" if is_network else "ranked_neighbors"
-    model = cls(n_clusters, similarity=similarity, random_state=0, **parameters)
+    affinity = "precomputed" if is_network else "ranked_neighbors"
+    model = cls(n_clusters, affinity=affinity, random_state=0, **parameters)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(X)
@@ -338,8 +338,8 @@ def with_change(change, function, *arguments):
 
 def curve_of(X, is_network):
     """Return the nodes of a graph, and their curve."""
-    similarity = "precomputed" if is_network else "ranked_neighbors"
-    graph = GraphSettings("", similarity, "auto", "euclidean", 1.0, "normalized")
+    affinity = "precomputed" if is_network else "ranked_neighbors"
+    graph = GraphSettings("", affinity, "auto", "euclidean", 1.0, "normalized")
     samples = read_samples(graph, X)
     joins_neighbors = samples.joins_neighbors
     problem = pose(

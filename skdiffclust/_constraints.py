@@ -116,7 +116,7 @@ def as_constraints(n_samples, partial_labels=None, must_link=None, cannot_link=N
 
 
 def constraints_from_matrix(constraints, n_samples):
-    """Return the `Constraints` that public functions of similarities are given.
+    """Return the `Constraints` that public functions of affinities are given.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def constraints_from_matrix(constraints, n_samples):
         for one that must not, 0 for unknown. An entry on one side of the diagonal
         counts for both; the diagonal may be 0 or +1.
     n_samples : int
-        Number of samples of the similarity.
+        Number of samples of the affinity.
 
     Returns
     -------

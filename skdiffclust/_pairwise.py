@@ -388,7 +388,7 @@ def check_precomputed(D, *, name="X", kind="distance"):
     """Return the finite, exactly symmetric float64 form of a precomputed relation.
 
     `D` is a square dense array or scipy sparse matrix.  `kind` is "distance" or
-    "similarity" (the diagonal is ignored: zeros when dense, nothing stored when sparse)
+    "affinity" (the diagonal is ignored: zeros when dense, nothing stored when sparse)
     or "kernel" (dense, diagonal kept). In a sparse matrix every stored entry is an
     edge, including zeros, and so is an entry on one side of the diagonal only; the
     result is a `csr_array` with sorted indices. Entries that differ from their mirror
@@ -409,7 +409,7 @@ def check_precomputed(D, *, name="X", kind="distance"):
             D, accept_sparse=True, dtype=np.float64, ensure_all_finite=False
         )
     if D.shape[0] != D.shape[1]:
-        entries = {"similarity": "similarities"}.get(kind, f"{kind}s")
+        entries = {"affinity": "affinities"}.get(kind, f"{kind}s")
         raise ValueError(
             f"The {name!r} parameter must be a square matrix of {entries} between "
             f"samples. Got shape {D.shape} instead. Pass one row and one column per "

@@ -89,7 +89,7 @@ if hasattr(os, "register_at_fork"):
 def in_full_precision(function: Function) -> Function:
     """Run a method of a module, or a function, with the autocast of torch off.
 
-    The similarities and sums over samples inside need full precision; convert the
+    The affinities and sums over samples inside need full precision; convert the
     arguments by `at_least_float32`.
     """
 

@@ -63,17 +63,17 @@ def validate_rows(estimator, X, *, reset=True, **check_params):
         rules = estimator._parameter_constraints
         options = [
             f"{name}='precomputed'"
-            for name in ("similarity", "kernel", "metric")
+            for name in ("affinity", "kernel", "metric")
             if any("'precomputed'" in str(rule) for rule in rules.get(name, ()))
         ]
         remedy = " or ".join(options) or (
             "SpanningForestClustering with metric='precomputed', or GraphCutClustering "
-            "with similarity='precomputed',"
+            "with affinity='precomputed',"
         )
         warn(
             f"X is a symmetric matrix of {X.shape[0]} x {X.shape[1]} entries, which "
             f"{type(estimator).__name__} takes as features. Use {remedy} if it holds "
-            "distances or similarities."
+            "distances or affinities."
         )
     return X
 

@@ -11,7 +11,7 @@ from skdiffclust.forests._perturbed._torch import (
     FenchelYoungLoss,
     PartialFenchelYoungLoss,
     PerturbedForest,
-    standardized_similarity,
+    standardized_affinity,
 )
 from skdiffclust.forests._torch import spanning_tree
 from skdiffclust.gemini._torch import GEMINILoss
@@ -26,5 +26,5 @@ __all__ = [
     "RatioCutLoss",
     "gather_over_processes",
     "spanning_tree",
-    "standardized_similarity",
+    "standardized_affinity",
 ]

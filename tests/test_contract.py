@@ -235,7 +235,7 @@ def test_sparse_samples_by_cosines(name):
     if name == "SparseGEMINICV":
         by_cosine = {"estimator__kernel": "cosine"}
     if name == "SpanningForestEmbedding":
-        by_cosine = {"similarity": "cosine"}
+        by_cosine = {"affinity": "cosine"}
     model = clone(MODELS[name]).set_params(**by_cosine)
     # On a ray each, at any distance: by Euclidean distances they are no groups.
     rng = np.random.RandomState(0)

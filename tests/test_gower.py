@@ -283,10 +283,10 @@ def test_refused_categorical_features(features):
         forest.fit(pd.DataFrame({"a": [1.0, 2.0], "c": [1.0, 2.0]}))
 
 
-@pytest.mark.parametrize("similarity", ["rbf", "precomputed", np.dot])
-def test_a_graph_of_other_similarities_is_refused(similarity):
-    graph = GraphCutClustering(2, similarity=similarity, metric="gower")
-    with pytest.raises(ValueError, match="'similarity' parameter .* metric='gower'"):
+@pytest.mark.parametrize("affinity", ["rbf", "precomputed", np.dot])
+def test_a_graph_of_other_affinities_is_refused(affinity):
+    graph = GraphCutClustering(2, affinity=affinity, metric="gower")
+    with pytest.raises(ValueError, match="'affinity' parameter .* metric='gower'"):
         graph.fit(table())
 
 
@@ -306,12 +306,12 @@ def test_a_fitted_estimator_is_stored(name):
 def test_the_graph_joins_the_nearest_samples():
     frame = table(60, 0.05)
     graph = GraphCutClustering(
-        2, similarity="nearest_neighbors", n_neighbors=4, metric="gower", random_state=0
+        2, affinity="nearest_neighbors", n_neighbors=4, metric="gower", random_state=0
     ).fit(frame)
     distances = distances_of(frame)
     np.fill_diagonal(distances, np.inf)
     expected = distances <= np.sort(distances, axis=1)[:, 3:4] * (1 + 1e-9)
-    found = graph.similarity_matrix_.toarray() > 0
+    found = graph.affinity_matrix_.toarray() > 0
     assert np.array_equal(found, expected | expected.T)
     assert graph.score(frame) == pytest.approx(graph.score(frame.iloc[::-1]))
 

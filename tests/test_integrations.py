@@ -97,7 +97,7 @@ def test_layers_of_toponymy(monkeypatch):
 @pytest.mark.filterwarnings("ignore")  # those of scanpy
 @pytest.mark.parametrize("key", ["connectivities", "distances"])
 def test_graph_of_scanpy(key):
-    """Connectivities are similarities; distances are a graph for spanning forests."""
+    """Connectivities are affinities; distances are a graph for spanning forests."""
     scanpy = pytest.importorskip("scanpy")
     anndata = pytest.importorskip("anndata")
 
@@ -106,7 +106,7 @@ def test_graph_of_scanpy(key):
     scanpy.pp.neighbors(cells, n_neighbors=15, use_rep="X")
     graph = cells.obsp[key]
     if key == "connectivities":
-        model = GraphCutClustering(3, similarity="precomputed", random_state=0)
+        model = GraphCutClustering(3, affinity="precomputed", random_state=0)
     else:
         graph = graph.maximum(graph.T)
         model = SpanningForestClustering(3, metric="precomputed")
@@ -130,7 +130,7 @@ def test_cells_of_anndata():
     cut = GraphCutClustering("auto", random_state=0).fit(known.obsm["X_pca"])
     known.obs["clusters"] = pandas.Categorical(cut.labels_)
     new.obs["clusters"] = pandas.Categorical(cut.predict(new.obsm["X_pca"]))
-    of_graph = GraphCutClustering("auto", similarity="precomputed", random_state=0)
+    of_graph = GraphCutClustering("auto", affinity="precomputed", random_state=0)
     by_graph = of_graph.fit_predict(known.obsp["connectivities"])
     assert same_partition(known.obs["clusters"], known.obs["type"])
     assert same_partition(new.obs["clusters"], new.obs["type"])

@@ -38,7 +38,7 @@ TASKS = {
     "cluster texts": ("which_method", "TF-IDF"),
     "missing values": ("user_guide/missing_values", "AssociativeImputer"),
     "use constraints": ("user_guide/partial_labels", "must_link"),
-    "cluster a graph": ("which_method", 'similarity="precomputed"'),
+    "cluster a graph": ("which_method", 'affinity="precomputed"'),
     "select variables": ("user_guide/gemini", "get_support"),
     "use one's own network": ("user_guide/gpu", "loss.backward()"),
     "save and load a model": ("user_guide/persistence", "pickle.loads"),
@@ -180,9 +180,9 @@ def test_cluster_a_graph():
     edges = rng.uniform(size=(40, 40)) < np.where(y[:, None] == y, 0.5, 0.02)
     edges = np.triu(edges, 1)
     graph = csr_array((edges | edges.T).astype(float))
-    labels = GraphCutClustering(
-        2, similarity="precomputed", random_state=0
-    ).fit_predict(graph)
+    labels = GraphCutClustering(2, affinity="precomputed", random_state=0).fit_predict(
+        graph
+    )
     assert adjusted_rand_score(y, labels) == 1
 
 

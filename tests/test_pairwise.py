@@ -313,7 +313,7 @@ def test_check_precomputed_sparse_int64_indices_and_input_kept(global_random_see
     D.indices, D.indptr = D.indices.astype(np.int64), D.indptr.astype(np.int64)
     before = D.copy()
     with pytest.warns(UserWarning, match="not symmetric"):
-        graph = check_precomputed(D, kind="similarity")
+        graph = check_precomputed(D, kind="affinity")
     assert_array_equal(D.data, before.data)
     assert_array_equal(D.indices, before.indices)
     dense = D.toarray()

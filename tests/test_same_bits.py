@@ -84,9 +84,9 @@ ESTIMATORS = {
     "deep clam module": DeepClAM(3, max_iter=2, encoder=network),
     "cut graph": GraphCutClustering(3),
     "cut rbf": GraphCutClustering(
-        3, similarity="rbf", temperature=30.0, min_cluster_size=1
+        3, affinity="rbf", temperature=30.0, min_cluster_size=1
     ),
-    "cut cosine": GraphCutClustering(3, similarity="cosine"),
+    "cut cosine": GraphCutClustering(3, affinity="cosine"),
     "cut linear": PRCut(3, max_iter=2, encoder="linear"),
     "cut mlp": PRCut(3, max_iter=2, encoder="mlp"),
     "cut module": PRCut(3, max_iter=2, encoder=network),

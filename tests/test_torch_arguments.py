@@ -14,13 +14,13 @@ from skdiffclust.nn import (
     PerturbedForest,
     RatioCutLoss,
     spanning_tree,
-    standardized_similarity,
+    standardized_affinity,
 )
 
 N = 6
 GRAPH = torch.ones(N, N)
 LOGITS = torch.randn(N, 2, generator=torch.Generator().manual_seed(0))
-SIMILARITY = -torch.cdist(LOGITS, LOGITS)
+AFFINITY = -torch.cdist(LOGITS, LOGITS)
 LABELS = torch.tensor([0, 0, 1, -1, -1, -1])
 FOREST = torch.tensor([[0, 1], [1, 2]])
 X = torch.arange(18.0).reshape(N, 3)
@@ -55,20 +55,20 @@ EXCHANGED = {
     "PartialFenchelYoungLoss": (
         PartialFenchelYoungLoss(2),
         LABELS,
-        SIMILARITY,
-        "'similarity' argument .* Got torch.int64 Tensor",
+        AFFINITY,
+        "'affinity' argument .* Got torch.int64 Tensor",
     ),
     "PerturbedForest": (
         PerturbedForest(2),
         LABELS.numpy(),
-        SIMILARITY,
-        "'similarity' argument .* Got int64 ndarray",
+        AFFINITY,
+        "'affinity' argument .* Got int64 ndarray",
     ),
     "FenchelYoungLoss": (
         FenchelYoungLoss(),
         FOREST,
-        SIMILARITY,
-        "'similarity' argument",
+        AFFINITY,
+        "'affinity' argument",
     ),
     "reconstruction_loss": (
         reconstruct,
@@ -91,11 +91,11 @@ def test_exchanged_arguments_are_refused_by_name(name):
 OTHER_SIZE = {
     "RatioCutLoss": (
         lambda: RatioCutLoss(2)(LOGITS, GRAPH[:4, :4]),
-        r"'similarity' argument of RatioCutLoss .* \(6, 6\). Got \(4, 4\)",
+        r"'affinity' argument of RatioCutLoss .* \(6, 6\). Got \(4, 4\)",
     ),
     "RatioCutLoss-None": (
         lambda: RatioCutLoss(2)(LOGITS, None),
-        "'similarity' argument of RatioCutLoss .* Got NoneType",
+        "'affinity' argument of RatioCutLoss .* Got NoneType",
     ),
     "RatioCutLoss-right": (
         lambda: RatioCutLoss(2)(LOGITS, GRAPH, right=X),
@@ -114,20 +114,20 @@ OTHER_SIZE = {
         r"'logits' argument of GEMINILoss must .* of shape \(n, k\)",
     ),
     "PartialFenchelYoungLoss": (
-        lambda: PartialFenchelYoungLoss(2)(SIMILARITY, LABELS[:4]),
+        lambda: PartialFenchelYoungLoss(2)(AFFINITY, LABELS[:4]),
         "'constraints' parameter",
     ),
     "PartialFenchelYoungLoss-logits": (
         lambda: PartialFenchelYoungLoss(2)(LOGITS, LABELS),
-        r"'similarity' argument must have shape \(..., n, n\). Got \(6, 2\)",
+        r"'affinity' argument must have shape \(..., n, n\). Got \(6, 2\)",
     ),
     "FenchelYoungLoss": (
-        lambda: FenchelYoungLoss()(SIMILARITY, [[0, 9]]),
+        lambda: FenchelYoungLoss()(AFFINITY, [[0, 9]]),
         "'forest' parameter",
     ),
-    "standardized_similarity": (
-        lambda: standardized_similarity(LOGITS.numpy()),
-        "'embedding' argument of standardized_similarity",
+    "standardized_affinity": (
+        lambda: standardized_affinity(LOGITS.numpy()),
+        "'embedding' argument of standardized_affinity",
     ),
     "spanning_tree": (lambda: spanning_tree(X.numpy()), "'X' argument of spanning_tr"),
     "AssociativeMemory": (

@@ -28,7 +28,7 @@ from skdiffclust.nn import (
     RatioCutLoss,
     gather_over_processes,
     spanning_tree,
-    standardized_similarity,
+    standardized_affinity,
 )
 
 # Few epochs do not converge, and find what they find.
@@ -185,19 +185,19 @@ GRAPH = torch.block_diag(*(FEATURES[rows] @ FEATURES[rows].T for rows in SHARDS)
 # rows of them.
 LOSSES = {
     "PartialFenchelYoungLoss": lambda e, rows=EVERY: PartialFenchelYoungLoss(3, seed=0)(
-        standardized_similarity(e), LABELS[rows]
+        standardized_affinity(e), LABELS[rows]
     ),
     "PartialFenchelYoungLoss-rbf": lambda e: PartialFenchelYoungLoss(3, seed=0)(
-        standardized_similarity(e, "rbf"), LABELS
+        standardized_affinity(e, "rbf"), LABELS
     ),
     "PartialFenchelYoungLoss-cosine": lambda e: PartialFenchelYoungLoss(3, seed=0)(
-        standardized_similarity(e, "cosine"), LABELS
+        standardized_affinity(e, "cosine"), LABELS
     ),
     "FenchelYoungLoss": lambda e, rows=EVERY: FenchelYoungLoss(seed=0)(
-        standardized_similarity(e), [[0, 3], [3, 6], [1, 4]]
+        standardized_affinity(e), [[0, 3], [3, 6], [1, 4]]
     ),
     "PerturbedForest": lambda e, rows=EVERY: PerturbedForest(3, seed=0)(
-        standardized_similarity(e)
+        standardized_affinity(e)
     )[1],
     "spanning_tree": lambda e, rows=EVERY: spanning_tree(e)[1].sum(),
     "RatioCutLoss": lambda e, rows=EVERY: RatioCutLoss(3)(e, GRAPH[rows, rows]),

@@ -36,7 +36,7 @@ def test_every_loss_has_a_loop_of_at_most_twenty_lines():
     for name, loop in zip(NAMES, LOOPS, strict=True):
         assert f"nn.{name}(" in loop
         assert len(loop.splitlines()) <= 20
-    tools = {"gather_over_processes", "standardized_similarity"}
+    tools = {"gather_over_processes", "standardized_affinity"}
     assert {*NAMES} == {*nn.__all__} - tools
 
 

@@ -29,7 +29,7 @@ from skdiffclust.nn import (
     PerturbedForest,
     RatioCutLoss,
     spanning_tree,
-    standardized_similarity,
+    standardized_affinity,
 )
 
 pytestmark = pytest.mark.full
@@ -76,8 +76,8 @@ def kept(index):
 
 
 def embed(rows):
-    """A similarity of rows with a gradient."""
-    return standardized_similarity(rows, "rbf")
+    """An affinity of rows with a gradient."""
+    return standardized_affinity(rows, "rbf")
 
 
 def of_networks(rows):
@@ -122,8 +122,8 @@ LOSSES = {
     "FenchelYoungLoss": (
         lambda rows: FenchelYoungLoss(n_perturbations=6, seed=0)(embed(rows), EDGES)
     ),
-    "standardized_similarity-cosine": (
-        lambda rows: standardized_similarity(rows, "cosine")
+    "standardized_affinity-cosine": (
+        lambda rows: standardized_affinity(rows, "cosine")
     ),
     "spanning_tree": lambda rows: spanning_tree(rows)[1],
     "RatioCutLoss": lambda rows: RatioCutLoss(K)(rows, GRAPH),

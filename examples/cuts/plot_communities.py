@@ -76,7 +76,7 @@ print(f"{len(graph)} modules, {int(graph.sum()) // 2} imports")
 # The number of communities is set. ``n_clusters="auto"`` would issue a warning here,
 # since no number is clear.
 
-model = GraphCutClustering(10, similarity="precomputed", random_state=0).fit(
+model = GraphCutClustering(10, affinity="precomputed", random_state=0).fit(
     csr_array(graph)
 )
 agreement = adjusted_rand_score(packages, model.labels_)
@@ -149,7 +149,7 @@ edges = coo_array((np.ones(len(here)), (here, there)), shape=(n_nodes, n_nodes))
 edges = edges + edges.T
 edges.setdiag(0)
 edges.eliminate_zeros()
-large = GraphCutClustering(20, similarity="precomputed", n_init=1, random_state=0)
+large = GraphCutClustering(20, affinity="precomputed", n_init=1, random_state=0)
 large.fit(edges)
 index = adjusted_rand_score(community, large.labels_)
 print(f"{edges.nnz // 2} edges: adjusted Rand index {index:.2f}")

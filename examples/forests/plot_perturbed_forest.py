@@ -3,7 +3,7 @@
 Noise spreads the forest over more and more edges
 =================================================
 
-With noise on the similarity, the maximum spanning forest becomes a random forest. The
+With noise on the affinity, the maximum spanning forest becomes a random forest. The
 probability that an edge is in the forest measures its certainty. It is also the
 gradient of the expected weight, a smooth function by which encoders can be trained.
 """
@@ -16,8 +16,8 @@ from sklearn.datasets import make_blobs
 from skdiffclust.forests import perturbed_forest
 
 X, _ = make_blobs(40, centers=3, cluster_std=1.3, random_state=1)
-similarity = -((X[:, None] - X[None]) ** 2).sum(axis=2)
-similarity = (similarity - similarity.mean()) / similarity.std()
+affinity = -((X[:, None] - X[None]) ** 2).sum(axis=2)
+affinity = (affinity - affinity.mean()) / affinity.std()
 
 # %%
 # Without noise this is the forest of three trees. With increasing noise, other edges of
@@ -27,7 +27,7 @@ n_edges = []
 fig, axes = plt.subplots(1, 3, figsize=(10, 3.4), layout="constrained")
 for noise_scale, ax in zip([0.0, 0.05, 0.3], axes, strict=True):
     result = perturbed_forest(
-        similarity, 3, noise_scale=noise_scale, n_perturbations=1000, random_state=0
+        affinity, 3, noise_scale=noise_scale, n_perturbations=1000, random_state=0
     )
     i, j = np.nonzero(np.triu(result.forest))
     n_edges.append(len(i))

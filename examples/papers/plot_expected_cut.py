@@ -40,7 +40,7 @@ X, _ = load_digits(return_X_y=True)
 assignments = Assignments()
 model = PRCut(
     10,
-    similarity="nearest_neighbors",
+    affinity="nearest_neighbors",
     n_neighbors=30,
     cut="ratio",
     objective="bound",
@@ -51,7 +51,7 @@ model = PRCut(
     random_state=0,
 )
 model.set_callbacks(assignments).fit(X)
-graph = model.similarity_matrix_
+graph = model.affinity_matrix_
 
 curves = {
     "bound": [ratio_cut_bound(graph, P) for P in assignments.epochs],

@@ -19,7 +19,7 @@ from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
 from skdiffclust import SpanningForestClustering
-from skdiffclust.nn import PartialFenchelYoungLoss, standardized_similarity
+from skdiffclust.nn import PartialFenchelYoungLoss, standardized_affinity
 
 N_LABELS, N_STEPS, BATCH = 100, 200, 64
 
@@ -41,7 +41,7 @@ def lenet():
 
 
 # %%
-# A batch has labelled and other images; -1 is a missing label. The similarity is
+# A batch has labelled and other images; -1 is a missing label. The affinity is
 # standardised, so that the scale of the noise has the same meaning at every step.
 
 
@@ -56,7 +56,7 @@ def train_by_forests(seed):
         known = torch.randperm(N_LABELS, generator=rng)[: BATCH // 2]
         others = torch.randperm(1200 - N_LABELS, generator=rng)[: BATCH // 2]
         rows = torch.cat([known, N_LABELS + others])
-        loss = loss_of(standardized_similarity(network(X[rows])), labels[rows])
+        loss = loss_of(standardized_affinity(network(X[rows])), labels[rows])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

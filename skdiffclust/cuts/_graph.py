@@ -37,7 +37,7 @@ from skdiffclust._validation import (
 from skdiffclust._warnings import warn
 from skdiffclust.cuts._ratio_cut import check_graph
 
-# Similarities whose edges are neighbours of `metric`.
+# Affinities whose edges are neighbours of `metric`.
 _OF_NEIGHBORS = ("nearest_neighbors", "ranked_neighbors")
 # Largest numbers of features for a tree of SciPy and for one of scikit-learn.
 _TREE_MAX_FEATURES = 10
@@ -70,7 +70,7 @@ class GraphSettings:
     """
 
     owner: str
-    similarity: object
+    affinity: object
     n_neighbors: int | str
     metric: str
     temperature: float
@@ -79,7 +79,7 @@ class GraphSettings:
     @classmethod
     def of(cls, params, owner):
         """Return those of parameters (dict) with others among them."""
-        names = "similarity", "n_neighbors", "metric", "temperature", "cut"
+        names = "affinity", "n_neighbors", "metric", "temperature", "cut"
         return cls(owner, **{name: params[name] for name in names})
 
     @property
@@ -88,10 +88,10 @@ class GraphSettings:
         return self.cut == "normalized"
 
     @property
-    def new_similarity(self):
-        """An `SimilarityGraph` that is not fitted."""
-        return SimilarityGraph(
-            self.similarity, self.n_neighbors, self.metric, self.temperature, self.owner
+    def new_affinity(self):
+        """An `AffinityGraph` that is not fitted."""
+        return AffinityGraph(
+            self.affinity, self.n_neighbors, self.metric, self.temperature, self.owner
         )
 
 
@@ -105,7 +105,7 @@ class Samples:
     graph : csr_array of shape (n, n)
     groups : ndarray of shape (n,), int64
         Groups of equal samples.
-    similarity : SimilarityGraph or None
+    affinity : AffinityGraph or None
     joins_neighbors : bool, default=False
         Whether the graph was made of the samples, by their nearest neighbours.
     """
@@ -113,47 +113,47 @@ class Samples:
     rows: np.ndarray | sp.csr_array | None
     graph: sp.csr_array
     groups: np.ndarray
-    similarity: "SimilarityGraph | None"
+    affinity: "AffinityGraph | None"
     joins_neighbors: bool = False
 
     @property
     def nearest(self):
-        """`SimilarityGraph.nearest`, None for a precomputed graph."""
-        return None if self.similarity is None else self.similarity.nearest
+        """`AffinityGraph.nearest`, None for a precomputed graph."""
+        return None if self.affinity is None else self.affinity.nearest
 
 
 def read_samples(settings, X, precomputed=None):
     """Return the `Samples` of checked X (n, d), and of a ready graph or None.
 
-    With similarity="precomputed" X (n, n) is the graph.
+    With affinity="precomputed" X (n, n) is the graph.
     """
     owner = settings.owner
-    if is_precomputed(settings.similarity):
+    if is_precomputed(settings.affinity):
         if precomputed is not None:
             raise ValueError(
                 f"The 'precomputed' parameter of {owner}.fit must be None with "
-                "similarity='precomputed', where X is the graph. Pass it once."
+                "affinity='precomputed', where X is the graph. Pass it once."
             )
         graph = check_graph(X, caller=owner, name="X")
         return Samples(None, graph, np.arange(graph.shape[0]), None)
     rows = canonical_rows(X) if sp.issparse(X) else X
-    similarity = settings.new_similarity
-    if isinstance(similarity.metric, str):
+    affinity = settings.new_affinity
+    if isinstance(affinity.metric, str):
         refuse_overflow([rows])
         refuse_underflow(rows)
     if precomputed is None:
-        graph = similarity.fit(rows)
-        kind = similarity.kind
+        graph = affinity.fit(rows)
+        kind = affinity.kind
         joins_neighbors = kind in _OF_NEIGHBORS or hasattr(kind, "fit_transform")
-        return Samples(rows, graph, similarity.groups, similarity, joins_neighbors)
+        return Samples(rows, graph, affinity.groups, affinity, joins_neighbors)
     graph = check_graph(precomputed, caller=owner, name="precomputed")
     if graph.shape[0] != rows.shape[0]:
         raise ValueError(
             f"The 'precomputed' parameter of {owner}.fit must have one vertex for each "
             f"sample of X, {rows.shape[0]}. Got {graph.shape[0]} instead."
         )
-    similarity.keep(rows)
-    return Samples(rows, graph, similarity.groups, similarity)
+    affinity.keep(rows)
+    return Samples(rows, graph, affinity.groups, affinity)
 
 
 def check_rows(estimator, X):
@@ -172,18 +172,18 @@ def check_links(X):
         raise ValueError(
             "The 'X' parameter of GraphCutClustering.predict must not have negative "
             f"weights. Got {X.data.min():.3g} instead. Convert distances to "
-            "similarities, as for fit."
+            "affinities, as for fit."
         )
     return X
 
 
-def is_precomputed(similarity):
+def is_precomputed(affinity):
     """Whether X is the graph."""
-    return isinstance(similarity, str) and similarity == "precomputed"
+    return isinstance(affinity, str) and affinity == "precomputed"
 
 
-class SimilarityGraph:
-    """The similarity of samples.
+class AffinityGraph:
+    """The affinity of samples.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ class SimilarityGraph:
             graph = graph + graph.T if self.is_ranked else either_way(graph)
         else:
             graph = self._weights(X)
-        return check_graph(graph, caller=self.owner, name="similarity")
+        return check_graph(graph, caller=self.owner, name="affinity")
 
     @property
     def points(self):
@@ -269,11 +269,11 @@ class SimilarityGraph:
             return _pattern(self.transformer.transform(X))
         if self.kind not in _OF_NEIGHBORS:
             weights = self._weights(X)
-            refuse_container(weights, name="similarity")
+            refuse_container(weights, name="affinity")
             links = sp.csr_array(weights)
             if not (links.data >= 0).all() or np.isinf(links.data).any():
                 raise ValueError(
-                    f"The 'similarity' parameter of {self.owner} must give finite "
+                    f"The 'affinity' parameter of {self.owner} must give finite "
                     "weights of at least 0. Got others for the samples to predict "
                     "instead. Correct the function."
                 )
@@ -305,22 +305,22 @@ class SimilarityGraph:
             weights = self.kind(X, self.X)
             if getattr(weights, "shape", None) != shape:
                 raise ValueError(
-                    f"The 'similarity' parameter of {self.owner} must, as a function "
+                    f"The 'affinity' parameter of {self.owner} must, as a function "
                     f"of (X, Y), return weights of shape {shape}. Got "
                     f"{getattr(weights, 'shape', type(weights).__name__)} instead."
                 )
             return weights
         if sp.issparse(X):
             raise ValueError(
-                f"The 'similarity' parameter of {self.owner} must be "
+                f"The 'affinity' parameter of {self.owner} must be "
                 "'ranked_neighbors', 'nearest_neighbors', a function or a neighbours "
                 f"transformer for sparse X. Got {self.kind!r} instead, whose graph is "
                 "dense. Use metric='cosine' for neighbours by cosine."
             )
         check_dense_size(
             *shape,
-            what=f"the {self.kind} similarity",
-            remedy="Use similarity='nearest_neighbors', whose graph is sparse.",
+            what=f"the {self.kind} affinity",
+            remedy="Use affinity='nearest_neighbors', whose graph is sparse.",
         )
         if self.kind == "cosine":
             # New samples one by one: their links must not depend on each other.
@@ -485,7 +485,7 @@ def _pattern(graph):
 
     A distance of zero is an edge as well.
     """
-    refuse_container(graph, name="similarity")
+    refuse_container(graph, name="affinity")
     graph = sp.csr_array(graph)
     return sp.csr_array(
         (np.ones(len(graph.data)), graph.indices, graph.indptr), shape=graph.shape

@@ -33,7 +33,7 @@ from skdiffclust.cuts._ratio_cut import cuts_of, modularity
 # Parameters that describe the graph, which PRCut has as well.
 GRAPH_CONSTRAINTS = {
     "n_clusters": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-    "similarity": [
+    "affinity": [
         StrOptions(
             {
                 "nearest_neighbors",
@@ -58,7 +58,7 @@ GRAPH_CONSTRAINTS = {
 def modularity_score(settings, predictor, X):
     """Return the modularity of predicted labels on the graph of samples X (m, d)."""
     labels = predictor.labels(X)
-    graph = settings.new_similarity.fit(X)
+    graph = settings.new_affinity.fit(X)
     clustered = np.flatnonzero(labels >= 0)
     graph = graph[clustered][:, clustered]
     return float(modularity(graph, labels[clustered], graph.sum(axis=1)))
@@ -66,10 +66,10 @@ def modularity_score(settings, predictor, X):
 
 def _has_rows(estimator):
     """Whether there are samples that a graph can be made of."""
-    if is_precomputed(estimator.similarity):
+    if is_precomputed(estimator.affinity):
         raise AttributeError(
-            "GraphCutClustering with similarity='precomputed' has no score, because "
-            "similarities to training samples say nothing of edges between new ones."
+            "GraphCutClustering with affinity='precomputed' has no score, because "
+            "affinities to training samples say nothing of edges between new ones."
         )
     return True
 
@@ -77,7 +77,7 @@ def _has_rows(estimator):
 class GraphCutClustering(ClusterMixin, BaseEstimator):
     r"""Partition a graph of the samples so that few edges join different clusters.
 
-    Like :class:`~sklearn.cluster.SpectralClustering`, it partitions a similarity graph
+    Like :class:`~sklearn.cluster.SpectralClustering`, it partitions an affinity graph
     by the normalised cut or the ratio-cut. It minimises the cut itself, by a multilevel
     search without eigenvectors, optionally with bounds on the sizes of clusters, and it
     predicts new samples. Where clusters are not nearly separate, the lowest cut often
@@ -90,8 +90,8 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     n_clusters : int or "auto", default=8
         Number of clusters. "auto" determines it from `n_clusters_curve_`, and issues a
         warning if there are several `n_clusters_candidates_`.
-    similarity : str, callable or neighbours transformer, default="ranked_neighbors"
-        Similarity between samples:
+    affinity : str, callable or neighbours transformer, default="ranked_neighbors"
+        Affinity between samples:
 
         - "ranked_neighbors": ``1 / (r + 1)`` if one sample is the r-th nearest
           neighbour of the other and r is at most `n_neighbors`, summed over both
@@ -107,13 +107,13 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
           an edge of weight 1; distances are not used.
     n_neighbors : int or "auto", default="auto"
         Number of neighbours of a sample, itself excluded, at most all others.
-        Applies to the similarities by name that are of neighbours. Equal samples are
+        Applies to the affinities by name that are of neighbours. Equal samples are
         not neighbours of each other, and count as one neighbour of others. Neighbours
         at the same distance share the weights of their ranks. "auto" is 10 if the
         neighbours are not ranked, else 20, or for up to three features half the square
         root of n_samples, between 10 and 20, since clusters may be thin.
     metric : {"euclidean", "cosine", "gower"}, default="euclidean"
-        Distance of the nearest neighbours; other similarities do not use it. With
+        Distance of the nearest neighbours; other affinities do not use it. With
         "cosine", as for text, the length of a sample has no influence, and samples
         whose cosine is not positive are never neighbours. "gower" is for tables of
         numbers and categories with missing values, see :doc:`/user_guide/mixed_data`.
@@ -122,7 +122,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         "from_dtype" is those of strings, categories, Booleans and objects of a data
         frame; None is none.
     temperature : float, default=1.0
-        Scale of "rbf" and "cosine"; other similarities do not use it.
+        Scale of "rbf" and "cosine"; other affinities do not use it.
     cut : {"normalized", "ratio"}, default="normalized"
         The objective: the sum over the clusters of the weight of the edges that leave a
         cluster, divided by the sum of the degrees of its samples ("normalized") or by
@@ -169,7 +169,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         Number of clusters found.
     cluster_sizes_ : ndarray of shape (`n_clusters_`,), int64
         Samples of each cluster.
-    similarity_matrix_ : csr_array of shape (n_samples, n_samples)
+    affinity_matrix_ : csr_array of shape (n_samples, n_samples)
         The graph.
     objective_ : {"normalized cut", "ratio cut", "modularity"}
         What `labels_` are the best found partition of: the lowest cut, or a larger
@@ -241,7 +241,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         self,
         n_clusters: int | np.integer | Literal["auto"] = 8,
         *,
-        similarity: object = "ranked_neighbors",
+        affinity: object = "ranked_neighbors",
         n_neighbors: int | np.integer | Literal["auto"] = "auto",
         metric: Literal["euclidean", "cosine", "gower"] = "euclidean",
         categorical_features: object = "from_dtype",
@@ -255,7 +255,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.n_clusters = n_clusters
-        self.similarity = similarity
+        self.affinity = affinity
         self.n_neighbors = n_neighbors
         self.metric = metric
         self.categorical_features = categorical_features
@@ -287,7 +287,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         ----------
         X : {array-like, CSR matrix} of shape (n_samples, n_features), or \
                 array-like or sparse matrix of shape (n_samples, n_samples) if \
-                similarity="precomputed"
+                affinity="precomputed"
             Samples, or the graph itself. Sparse samples are never made dense whole.
             With metric="gower", a data frame or an array, with missing values.
         y : None
@@ -300,7 +300,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         precomputed : array-like or sparse matrix of shape (n_samples, n_samples), \
                 default=None
             A ready graph of the samples of X, weights >= 0, in place of that of
-            `similarity`; the latter still relates new samples to these, with weights in
+            `affinity`; the latter still relates new samples to these, with weights in
             the unit of the graph. Not within a cross-validation, which takes its rows
             but not its columns.
         partial_labels : array-like of shape (n_samples,), default=None
@@ -364,7 +364,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         )
         self.n_clusters_curve_ = self.n_clusters_candidates_ = None
         if precomputed is not None:
-            samples.similarity.relate(samples.graph)
+            samples.affinity.relate(samples.graph)
         found = find_partition(problem, n_clusters, settings, samples.nearest, rng)
         if number is not None:
             vars(self).update(number.attributes(found.labels, settings.owner))
@@ -378,7 +378,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         self.labels_ = labels
         self.cluster_sizes_ = np.bincount(labels[clustered])
         self.n_clusters_ = len(self.cluster_sizes_)
-        self.similarity_matrix_ = samples.graph
+        self.affinity_matrix_ = samples.graph
         self.ratio_cut_, self.normalized_cut_ = cuts_of(samples.graph, labels)
         self._predictor = GraphPredictor(
             samples,
@@ -408,7 +408,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, CSR matrix} of shape (n_samples, n_features), or \
-                (n_samples, n_training_samples) if similarity="precomputed"
+                (n_samples, n_training_samples) if affinity="precomputed"
             Samples, or their weights to the training samples, as
             :class:`~sklearn.neighbors.KNeighborsClassifier` takes distances.
 
@@ -419,7 +419,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = self._check_new(X)
-        if is_precomputed(self.similarity):
+        if is_precomputed(self.affinity):
             X = check_links(X)
         return self._predictor.labels(X)
 
@@ -454,11 +454,11 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         """Return checked samples (n, d), and their metric: an encoder for a table."""
         if self.metric != "gower":
             return validate_rows(self, X, accept_sparse="csr"), self.metric
-        if self.similarity not in ("ranked_neighbors", "nearest_neighbors"):
+        if self.affinity not in ("ranked_neighbors", "nearest_neighbors"):
             raise ValueError(
-                "The 'similarity' parameter of GraphCutClustering must be "
+                "The 'affinity' parameter of GraphCutClustering must be "
                 "'ranked_neighbors' or 'nearest_neighbors' with metric='gower'. Got "
-                f"{self.similarity!r} instead."
+                f"{self.affinity!r} instead."
             )
         X = check_table(self, X)
         weights = None if sample_weight is None else sample_weights(sample_weight, X)
@@ -477,10 +477,10 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = is_precomputed(self.similarity)
+        tags.input_tags.pairwise = is_precomputed(self.affinity)
         is_mixed = self.metric == "gower"
         tags.input_tags.sparse = not is_mixed
         tags.input_tags.allow_nan = is_mixed
         tags.input_tags.categorical = is_mixed
-        tags.input_tags.positive_only = is_precomputed(self.similarity)
+        tags.input_tags.positive_only = is_precomputed(self.affinity)
         return tags

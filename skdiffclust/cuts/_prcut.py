@@ -66,9 +66,9 @@ _STREAM_EPOCHS = 11
 
 def _has_rows(estimator):
     """Whether there are samples to predict from."""
-    if is_precomputed(estimator.similarity):
+    if is_precomputed(estimator.affinity):
         raise AttributeError(
-            "PRCut with similarity='precomputed' trains the logits of the nodes of one "
+            "PRCut with affinity='precomputed' trains the logits of the nodes of one "
             "graph, and has nothing to predict from. Pass the features as X and the "
             "graph as fit(X, precomputed=graph), or use GraphCutClustering."
         )
@@ -96,7 +96,7 @@ class PRCut(
     r"""Train a model of cluster probabilities on the expected cut of a graph.
 
     The probabilistic ratio-cut of [1]_: an encoder maps samples to probabilities
-    p(cluster | x), and is trained to lower the expectation of the cut of a similarity
+    p(cluster | x), and is trained to lower the expectation of the cut of an affinity
     graph, exactly or by its upper bound. It predicts new samples by their features, and
     learns from streams. By default it starts from the labels of
     :class:`~skdiffclust.GraphCutClustering`, which finds lower cuts and trains nothing;
@@ -107,8 +107,8 @@ class PRCut(
     n_clusters : int or "auto", default=8
         Number of clusters. "auto" determines it as
         :class:`~skdiffclust.GraphCutClustering` does, whatever `init` is.
-    similarity : str, callable or neighbours transformer, default="ranked_neighbors"
-        Similarity between samples:
+    affinity : str, callable or neighbours transformer, default="ranked_neighbors"
+        Affinity between samples:
 
         - "ranked_neighbors", "nearest_neighbors", "rbf", "cosine", a function or a
           transformer, as in :class:`~skdiffclust.GraphCutClustering`;
@@ -118,9 +118,9 @@ class PRCut(
         Number of neighbours of a sample, as in
         :class:`~skdiffclust.GraphCutClustering`.
     metric : {"euclidean", "cosine"}, default="euclidean"
-        Distance of the nearest neighbours; other similarities do not use it.
+        Distance of the nearest neighbours; other affinities do not use it.
     temperature : float, default=1.0
-        Scale of "rbf" and "cosine"; other similarities do not use it.
+        Scale of "rbf" and "cosine"; other affinities do not use it.
     cut : {"normalized", "ratio"}, default="normalized"
         The objective: the sum over the clusters of the weight of the edges that leave a
         cluster, divided by the sum of the degrees of its samples ("normalized") or by
@@ -155,7 +155,7 @@ class PRCut(
         - a clusterer, such as ``SpectralClustering(affinity="precomputed")``: the
           labels of a clone with this `n_clusters` and, if its own is None, this
           `random_state`. It is fitted to the graph if it has
-          ``similarity="precomputed"``, else to X.
+          ``affinity="precomputed"``, else to X.
 
         The model is fitted to labels before it is trained.
     balance_weight : float or "auto", default="auto"
@@ -198,7 +198,7 @@ class PRCut(
         Number of clusters found.
     cluster_sizes_ : ndarray of shape (`n_clusters_`,), int64
         Samples of each cluster.
-    similarity_matrix_ : csr_array of shape (n_samples, n_samples)
+    affinity_matrix_ : csr_array of shape (n_samples, n_samples)
         The graph.
     ratio_cut_, normalized_cut_ : float
         Both cuts of `labels_`, of which `cut` names the one that was lowered.
@@ -242,7 +242,7 @@ class PRCut(
 
     Samples with given labels or links (`partial_labels`, `must_link`, `cannot_link`)
     keep the label that the search gave them, also where the encoder would predict
-    another. Training samples are not kept, but `similarity_matrix_` shows which samples
+    another. Training samples are not kept, but `affinity_matrix_` shows which samples
     were close to each other.
 
     While it trains a module, a fit seeds the global random streams of torch, from which
@@ -250,7 +250,7 @@ class PRCut(
     turns, so that they give the same results as alone.
 
     **Settings of the paper.** ``objective="bound"``, ``init="random"``, ``n_init=1``,
-    ``balance_weight=100``, ``learning_rate=1e-4``, ``similarity="nearest_neighbors"``,
+    ``balance_weight=100``, ``learning_rate=1e-4``, ``affinity="nearest_neighbors"``,
     ``n_neighbors=150`` and ``cut="ratio"``. The paper takes RMSProp, not Adam, keeps
     the learning rate constant, and normalises the weights of its first and last layer,
     which a module as `encoder` can do. Its text has ``averaging_rate="decreasing"``,
@@ -306,7 +306,7 @@ class PRCut(
         self,
         n_clusters: int | np.integer | Literal["auto"] = 8,
         *,
-        similarity: object = "ranked_neighbors",
+        affinity: object = "ranked_neighbors",
         n_neighbors: int | np.integer | Literal["auto"] = "auto",
         metric: Literal["euclidean", "cosine"] = "euclidean",
         temperature: float = 1.0,
@@ -328,7 +328,7 @@ class PRCut(
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.n_clusters = n_clusters
-        self.similarity = similarity
+        self.affinity = affinity
         self.n_neighbors = n_neighbors
         self.metric = metric
         self.temperature = temperature
@@ -371,7 +371,7 @@ class PRCut(
         ----------
         X : {array-like, CSR matrix} of shape (n_samples, n_features), or \
                 array-like or sparse matrix of shape (n_samples, n_samples) if \
-                similarity="precomputed"
+                affinity="precomputed"
             Samples, or the graph itself. Sparse samples are made dense a batch at a
             time.
         y : None
@@ -384,7 +384,7 @@ class PRCut(
         precomputed : array-like or sparse matrix of shape (n_samples, n_samples), \
                 default=None
             A ready graph of the samples of X, weights >= 0, in place of that of
-            `similarity`. Not within a cross-validation, which takes its rows but not
+            `affinity`. Not within a cross-validation, which takes its rows but not
             its columns.
         partial_labels : array-like of shape (n_samples,), default=None
             Integers, or strings in an object array; -1 where unknown. Samples of one
@@ -537,7 +537,7 @@ class PRCut(
             Ignored, present for API consistency.
         precomputed : array-like or sparse matrix of shape (n_samples, n_samples), \
                 default=None
-            A ready graph of the samples, in place of that of `similarity`.
+            A ready graph of the samples, in place of that of `affinity`.
 
         Returns
         -------
@@ -678,8 +678,8 @@ class PRCut(
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = is_precomputed(self.similarity)
+        tags.input_tags.pairwise = is_precomputed(self.affinity)
         tags.input_tags.sparse = True
-        tags.input_tags.positive_only = is_precomputed(self.similarity)
+        tags.input_tags.positive_only = is_precomputed(self.affinity)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

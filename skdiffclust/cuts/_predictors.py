@@ -24,7 +24,7 @@ class GraphPredictor:
     """
 
     def __init__(self, samples, labels, *, divisors, normalized):
-        self.similarity = samples.similarity
+        self.affinity = samples.affinity
         graph = samples.graph
         # Samples that new ones are compared with; of a graph, its rows.
         self.train = graph if samples.rows is None else samples.rows
@@ -72,8 +72,8 @@ class GraphPredictor:
         new = np.flatnonzero(labels == -2)
         if len(new):
             links = X[new]
-            if self.similarity is not None:
-                links = self.similarity.links(links) * self.similarity.scale
+            if self.affinity is not None:
+                links = self.affinity.links(links) * self.affinity.scale
             labels[new] = self._best_move(links)
         return labels
 

@@ -47,7 +47,7 @@ class RatioCut:
     smallest_size: int
 
 
-def ratio_cut(similarity, labels, *, normalized: bool = False) -> RatioCut:
+def ratio_cut(affinity, labels, *, normalized: bool = False) -> RatioCut:
     r"""Compute the ratio-cut of a partition of a weighted graph; smaller is better.
 
     .. math:: RC = \mathrm{Tr}(F^\top L F)
@@ -58,8 +58,8 @@ def ratio_cut(similarity, labels, *, normalized: bool = False) -> RatioCut:
 
     Parameters
     ----------
-    similarity : array-like or sparse matrix of shape (n_samples, n_samples)
-        Symmetric matrix W of non-negative similarities. The diagonal is ignored. A
+    affinity : array-like or sparse matrix of shape (n_samples, n_samples)
+        Symmetric matrix W of non-negative affinities. The diagonal is ignored. A
         matrix that is not symmetric is symmetrised, with a warning.
     labels : array-like of shape (n_samples,)
         Cluster of each sample, as integers. Every value is a cluster, including -1.
@@ -97,7 +97,7 @@ def ratio_cut(similarity, labels, *, normalized: bool = False) -> RatioCut:
     >>> ratio_cut(path, [0, 1, 1])
     RatioCut(value=1.5, n_clusters=2, smallest_size=1)
     """
-    graph = check_graph(similarity, caller="ratio_cut")
+    graph = check_graph(affinity, caller="ratio_cut")
     refuse_container(labels, name="labels")
     labels = np.asarray(labels)
     if labels.dtype.kind == "f" and np.isnan(labels).any():
@@ -141,7 +141,7 @@ def cuts_by_cluster(graph, labels, n_clusters):
 
 @overload
 def expected_ratio_cut(
-    similarity,
+    affinity,
     assignments,
     *,
     normalized: bool = ...,
@@ -151,12 +151,12 @@ def expected_ratio_cut(
 
 @overload
 def expected_ratio_cut(
-    similarity, assignments, *, normalized: bool = ..., return_gradient: Literal[True]
+    affinity, assignments, *, normalized: bool = ..., return_gradient: Literal[True]
 ) -> tuple[float, np.ndarray]: ...
 
 
 def expected_ratio_cut(
-    similarity, assignments, *, normalized: bool = False, return_gradient: bool = False
+    affinity, assignments, *, normalized: bool = False, return_gradient: bool = False
 ) -> float | tuple[float, np.ndarray]:
     r"""Compute the exact expectation of the ratio-cut under independent assignments.
 
@@ -168,8 +168,8 @@ def expected_ratio_cut(
 
     Parameters
     ----------
-    similarity : array-like or sparse matrix of shape (n_samples, n_samples)
-        Symmetric matrix W of non-negative similarities. The diagonal is ignored. A
+    affinity : array-like or sparse matrix of shape (n_samples, n_samples)
+        Symmetric matrix W of non-negative affinities. The diagonal is ignored. A
         matrix that is not symmetric is symmetrised, with a warning.
     assignments : array-like of shape (n_samples, n_clusters)
         Probabilities of the clusters; rows sum to one.
@@ -219,7 +219,7 @@ def expected_ratio_cut(
     3.0
     """
     graph, degrees, assignments = _check_soft_partition(
-        similarity, assignments, caller="expected_ratio_cut"
+        affinity, assignments, caller="expected_ratio_cut"
     )
     value, gradient = expected_cut_with_gradient(
         graph, degrees, assignments, divisors=degrees if normalized else None
@@ -229,18 +229,18 @@ def expected_ratio_cut(
 
 @overload
 def ratio_cut_bound(
-    similarity, assignments, *, return_gradient: Literal[False] = ...
+    affinity, assignments, *, return_gradient: Literal[False] = ...
 ) -> float: ...
 
 
 @overload
 def ratio_cut_bound(
-    similarity, assignments, *, return_gradient: Literal[True]
+    affinity, assignments, *, return_gradient: Literal[True]
 ) -> tuple[float, np.ndarray]: ...
 
 
 def ratio_cut_bound(
-    similarity, assignments, *, return_gradient: bool = False
+    affinity, assignments, *, return_gradient: bool = False
 ) -> float | tuple[float, np.ndarray]:
     r"""Compute an upper bound on the expected ratio-cut with one sparse product.
 
@@ -252,8 +252,8 @@ def ratio_cut_bound(
 
     Parameters
     ----------
-    similarity : array-like or sparse matrix of shape (n_samples, n_samples)
-        Symmetric matrix W of non-negative similarities. The diagonal is ignored. A
+    affinity : array-like or sparse matrix of shape (n_samples, n_samples)
+        Symmetric matrix W of non-negative affinities. The diagonal is ignored. A
         matrix that is not symmetric is symmetrised, with a warning.
     assignments : array-like of shape (n_samples, n_clusters)
         Probabilities of the clusters; rows sum to one.
@@ -301,7 +301,7 @@ def ratio_cut_bound(
     3.0
     """
     graph, degrees, assignments = _check_soft_partition(
-        similarity, assignments, caller="ratio_cut_bound"
+        affinity, assignments, caller="ratio_cut_bound"
     )
     sizes = assignments.sum(axis=0)
     floor = _FLOOR * len(degrees)
@@ -348,14 +348,14 @@ def modularity(graph, labels, degrees):
     return (total - cut) / scale - np.square(volumes / scale).sum()
 
 
-def check_graph(graph, *, caller, name="similarity"):
+def check_graph(graph, *, caller, name="affinity"):
     """Return a symmetric float64 csr_array (n, n) of weights >= 0, no diagonal."""
     refuse_silent_conversion(graph, name=name)
-    graph = canonical_rows(check_precomputed(graph, name=name, kind="similarity"))
+    graph = canonical_rows(check_precomputed(graph, name=name, kind="affinity"))
     if graph.nnz and graph.data.min() < 0:
         raise ValueError(
             f"The {name!r} parameter of {caller} must not have negative weights. Got "
-            f"{graph.data.min()} instead. Convert distances to similarities first."
+            f"{graph.data.min()} instead. Convert distances to affinities first."
         )
     if graph.nnz and graph.data.max() > np.finfo(np.float64).max / (4 * graph.nnz):
         raise ValueError(

@@ -56,7 +56,7 @@ def block_loss(block, left, right, proportions):
 class RatioCutLoss(nn.Module):
     r"""Probabilistic ratio-cut of a batch, for a custom training loop.
 
-    For a block W of the similarity between a left and a right batch
+    For a block W of the affinity between a left and a right batch
 
     .. math:: \frac{1}{\sum_{ij} W_{ij}} \sum_l \frac{1}{\bar P_l} \sum_{ij} W_{ij}
               \tfrac12 (P_{il} + P_{jl} - 2 P_{il} P_{jl})
@@ -171,16 +171,16 @@ class RatioCutLoss(nn.Module):
         )
 
     @in_full_precision
-    def forward(self, logits, similarity, *, right=None, degrees=None) -> torch.Tensor:
+    def forward(self, logits, affinity, *, right=None, degrees=None) -> torch.Tensor:
         """Return the loss of a batch.
 
         Parameters
         ----------
         logits : tensor of shape (a, n_clusters)
             Outputs of an encoder before the softmax, for the samples of the rows of
-            the similarity ("left").
-        similarity : tensor or array, dense or sparse, of shape (a, b)
-            Non-negative similarities between left and right samples.
+            the affinity ("left").
+        affinity : tensor or array, dense or sparse, of shape (a, b)
+            Non-negative affinities between left and right samples.
         right : tensor of shape (b, n_clusters), default=None
             Logits of the samples of the columns ("right"). With None,
             these are the same samples.
@@ -197,23 +197,23 @@ class RatioCutLoss(nn.Module):
         Raises
         ------
         TypeError
-            If the logits or the similarity are no tensors.
+            If the logits or the affinity are no tensors.
         ValueError
             If shapes are inconsistent, a weight is negative or NaN, or the loss is not
             finite.
         """
-        left = self._log_assignments(logits, "logits", similarity)
+        left = self._log_assignments(logits, "logits", affinity)
         refuse_transforms(left, "RatioCutLoss")
         if self.prior.device != left.device:
             self.to(left.device)
         sides = left, left
         if right is not None:
             sides = left, self._log_assignments(right, "right")
-        block = _as_block(similarity, left)
+        block = _as_block(affinity, left)
         shape = tuple(len(side) for side in sides)
         if block.shape != shape:
             raise ValueError(
-                "The 'similarity' argument of RatioCutLoss must have one row for each "
+                "The 'affinity' argument of RatioCutLoss must have one row for each "
                 f"left sample and one column for each right sample, {shape}. Got "
                 f"{tuple(block.shape)} instead."
             )
@@ -250,7 +250,7 @@ class RatioCutLoss(nn.Module):
             raise ValueError(
                 f"The {argument!r} argument of RatioCutLoss must have one column for "
                 f"each of n_clusters={n_clusters}. Got {tuple(logits.shape)} instead. "
-                "The logits come first, and then the similarity."
+                "The logits come first, and then the affinity."
             )
         return functional.log_softmax(logits, dim=1)
 
@@ -309,7 +309,7 @@ def _as_block(block, like):
         )
     if not isinstance(block, torch.Tensor | np.ndarray):
         raise TypeError(
-            "The 'similarity' argument of RatioCutLoss must be a tensor, an array or "
+            "The 'affinity' argument of RatioCutLoss must be a tensor, an array or "
             f"a sparse matrix. Got {type(block).__name__} instead."
         )
     block = torch.as_tensor(block)
@@ -319,8 +319,8 @@ def _as_block(block, like):
     weights = block._values() if block.is_sparse else block
     if not (weights >= 0).all():  # nor is NaN
         raise ValueError(
-            "The 'similarity' argument of RatioCutLoss must have weights of at least "
-            "0. Got a negative one or NaN instead. Convert distances to similarities "
+            "The 'affinity' argument of RatioCutLoss must have weights of at least "
+            "0. Got a negative one or NaN instead. Convert distances to affinities "
             "first."
         )
     return block

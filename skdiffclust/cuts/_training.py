@@ -78,7 +78,7 @@ def make_settings(params, owner, *, is_labelled):
 
     `is_labelled` says whether there are labels to start from.
     """
-    encoder = "free" if is_precomputed(params["similarity"]) else params["encoder"]
+    encoder = "free" if is_precomputed(params["affinity"]) else params["encoder"]
     if callable(encoder):
         require_torch("PRCut with a module as encoder")
     factor = {"free": _FREE_RATE, "linear": _LINEAR_RATE}.get(encoder, 1.0)
@@ -126,8 +126,8 @@ def first_labels(init, samples, problem, n_clusters, search, random_state):
 def labels_of_clusterer(clusterer, samples, n_clusters, random_state):
     """Return the labels (n,) of a clone of a clusterer, for n_clusters if it has that.
 
-    It is fitted to the graph if its similarity, or its affinity as in scikit-learn, is
-    "precomputed", and to the samples otherwise.
+    It is fitted to the graph if its parameter `affinity` is "precomputed", and to the
+    samples otherwise.
     """
     start = clone(clusterer)
     params = start.get_params()
@@ -135,13 +135,13 @@ def labels_of_clusterer(clusterer, samples, n_clusters, random_state):
         start.set_params(n_clusters=n_clusters)
     if params.get("random_state", 0) is None:
         start.set_params(random_state=random_state)
-    if is_precomputed(params.get("similarity", params.get("affinity"))):
+    if is_precomputed(params.get("affinity")):
         return start.fit_predict(samples.graph)
     if samples.rows is None:
         raise ValueError(
-            "The 'init' parameter of PRCut with similarity='precomputed' must be a "
+            "The 'init' parameter of PRCut with affinity='precomputed' must be a "
             "clusterer of a precomputed graph as well, because there are no "
-            f"features. Got {clusterer!r} instead. Set its similarity or affinity to "
+            f"features. Got {clusterer!r} instead. Set its affinity to "
             "'precomputed', or pass its labels."
         )
     return start.fit_predict(samples.rows)
@@ -443,7 +443,7 @@ class CutTraining:
             "labels_": labels,
             "n_clusters_": int(np.count_nonzero(sizes)),
             "cluster_sizes_": sizes,
-            "similarity_matrix_": self.problem.graph,
+            "affinity_matrix_": self.problem.graph,
             "ratio_cut_": ratio_cut,
             "normalized_cut_": normalized_cut,
         }
@@ -514,7 +514,7 @@ def make_checkpoint(params, training, folder, *, resume):
         "labels": training.first_labels,
         **{f"first {name}": array for name, array in training.state().items()},
     }
-    identified = "similarity", "init"  # by the graph and the labels
+    identified = "affinity", "init"  # by the graph and the labels
     params = {name: value for name, value in params.items() if name not in identified}
     outputs = {}
     if training.kind == "module":

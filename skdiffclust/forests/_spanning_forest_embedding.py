@@ -98,14 +98,14 @@ class SpanningForestEmbedding(
         Dimension of the embedding; not for a module.
     hidden_layer_sizes : int or array-like of int, default=(100,)
         Hidden layers of "mlp", with ReLU.
-    similarity : {"sqeuclidean", "cosine"}, default="sqeuclidean"
-        Similarity of embedded samples, standardised in every batch: minus their squared
+    affinity : {"sqeuclidean", "cosine"}, default="sqeuclidean"
+        Affinity of embedded samples, standardised in every batch: minus their squared
         distance, or their cosine. Cluster an embedding that is learned by cosines with
         ``metric="cosine"``.
     noise_scale : float or "auto", default="auto"
-        Scale ε > 0 of the noise, relative to the standard deviation of the similarity.
+        Scale ε > 0 of the noise, relative to the standard deviation of the affinity.
         "auto" is the mean gap, over the samples of a few batches at the start, between
-        the similarities of the nearest and the second nearest other sample, over √2:
+        the affinities of the nearest and the second nearest other sample, over √2:
         noise that exchanges the two in one of six draws.
     n_perturbations : int, default=20
         Number of samples of the noise in a batch.
@@ -164,11 +164,11 @@ class SpanningForestEmbedding(
 
     Notes
     -----
-    The similarity "sqeuclidean" depends neither on the origin nor on the scale of the
+    The affinity "sqeuclidean" depends neither on the origin nor on the scale of the
     embedding, and "cosine" not on its scale, so training does not determine them. At
     the end of a fit the embedding of X gets mean 0 (but for "cosine") and a root mean
     square of 1 over all its entries: in the last layer of "linear" and "mlp", behind
-    the output of a module. For other similarities write a training loop with
+    the output of a module. For other affinities write a training loop with
     `skdiffclust.nn.PartialFenchelYoungLoss`.
 
     "linear" and "mlp" are trained on the CPU by explicit gradients in NumPy; the result
@@ -180,7 +180,7 @@ class SpanningForestEmbedding(
 
     The links of `n_neighbors`, the starts of `init` but "random", and the automatic
     `noise_scale` are additions to [1]_. A batch of b samples costs
-    O(b² n_perturbations). The similarity is standardised,
+    O(b² n_perturbations). The affinity is standardised,
     which the paper does not mention, because noise has no meaning without a scale.
     Scale the features of X for "linear" and "mlp".
 
@@ -215,7 +215,7 @@ class SpanningForestEmbedding(
             "array-like",
             Interval(Integral, 1, None, closed="left"),
         ],
-        "similarity": [StrOptions({"sqeuclidean", "cosine"})],
+        "affinity": [StrOptions({"sqeuclidean", "cosine"})],
         "noise_scale": [
             Interval(Real, 0, np.inf, closed="neither"),
             StrOptions({"auto"}),
@@ -241,7 +241,7 @@ class SpanningForestEmbedding(
         init: Literal["auto", "pca", "lda", "random"] = "auto",
         n_components: int | np.integer = 32,
         hidden_layer_sizes: int | np.integer | ArrayLike = (100,),
-        similarity: Literal["sqeuclidean", "cosine"] = "sqeuclidean",
+        affinity: Literal["sqeuclidean", "cosine"] = "sqeuclidean",
         noise_scale: float | Literal["auto"] = "auto",
         n_perturbations: int | np.integer = 20,
         n_neighbors: int | np.integer | None = 3,
@@ -257,7 +257,7 @@ class SpanningForestEmbedding(
         self.init = init
         self.n_components = n_components
         self.hidden_layer_sizes = hidden_layer_sizes
-        self.similarity = similarity
+        self.affinity = affinity
         self.noise_scale = noise_scale
         self.n_perturbations = n_perturbations
         self.n_neighbors = n_neighbors
@@ -454,7 +454,7 @@ class SpanningForestEmbedding(
         embedding = self.transform(X)
         y = check_target(y, len(embedding))
         return -batch_error(
-            embedding, y, self.n_clusters_, self.batch_size, self.similarity
+            embedding, y, self.n_clusters_, self.batch_size, self.affinity
         )
 
     def _check_rows(self, X, *, reset):
@@ -499,7 +499,7 @@ class SpanningForestEmbedding(
         n_clusters = batches.n_clusters
         rates = self._kept_rates() if resume else None
         settings = EmbeddingSettings(
-            self.similarity,
+            self.affinity,
             self.n_perturbations,
             self.batch_size,
             self.noise_scale,
@@ -574,9 +574,7 @@ class SpanningForestEmbedding(
         """Assign the fitted attributes, with the embedding in its units."""
         drop_stale(self, ("coefs_", "intercepts_", "encoder_"))
         vars(self).update(self._fitted(trainer))
-        self._units = center, scale = units_of(
-            trainer.embed(trainer.X), self.similarity
-        )
+        self._units = center, scale = units_of(trainer.embed(trainer.X), self.affinity)
         if isinstance(self.encoder, str):
             self.coefs_[-1] = self.coefs_[-1] / scale
             self.intercepts_[-1] = (self.intercepts_[-1] - center) / scale

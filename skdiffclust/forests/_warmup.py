@@ -50,14 +50,14 @@ def warmup() -> None:
     prim_on_points(points[:2], np.arange(2))
     prim_on_matrix(np.zeros((2, 2)), np.arange(2))
     minimum_spanning_tree_by_blocks(points[:4], n_blocks=4)
-    similarity = np.zeros((4, 4))
+    affinity = np.zeros((4, 4))
     links = np.zeros((4, 4), dtype=np.int64)
     links[0, 1] = 1
     links[1, 2] = -1
     for constraints in (None, [0, 1, 0, -1], links):
         for noise in ("normal", "gumbel"):  # the first call prunes edges
             perturbed_forest(
-                similarity,
+                affinity,
                 2,
                 noise=noise,
                 n_perturbations=2,

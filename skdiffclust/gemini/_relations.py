@@ -198,7 +198,7 @@ def _checked_distances(distances, metric):
     if distances.min() < 0:
         raise ValueError(
             "The 'metric' parameter must give distances of at least 0. Got "
-            f"{distances.min():.3g} from {metric!r} instead. Turn similarities into "
+            f"{distances.min():.3g} from {metric!r} instead. Turn affinities into "
             "distances, or use objective='mmd' with them as a kernel."
         )
     return distances

@@ -31,17 +31,17 @@ def caves(n_cliques, size):
 
 @pytest.mark.parametrize("k", [3, 6, 10])
 def test_cliques_in_a_ring_are_counted(k):
-    model = GraphCutClustering(**AUTO, similarity="precomputed").fit(caves(k, 8))
+    model = GraphCutClustering(**AUTO, affinity="precomputed").fit(caves(k, 8))
     assert model.n_clusters_ == k
     curve = model.n_clusters_curve_
     beyond = [16, 18, 20, 22] if k == 10 else []
     np.testing.assert_array_equal(
         curve["n_clusters"], [*range(1, min(8 * k // 3, 15) + 1), *beyond]
     )
-    exact = ratio_cut(model.similarity_matrix_, model.labels_, normalized=True).value
+    exact = ratio_cut(model.affinity_matrix_, model.labels_, normalized=True).value
     assert curve["normalized_cut"][k - 1] == pytest.approx(exact)
     assert curve["normalized_cut"][0] == 0.0
-    volumes = np.bincount(model.labels_, model.similarity_matrix_.sum(axis=1))
+    volumes = np.bincount(model.labels_, model.affinity_matrix_.sum(axis=1))
     shares = volumes / volumes.sum()
     # Each clique has two edges to others, of its volume.
     assert curve["modularity"][k - 1] == pytest.approx(
@@ -55,7 +55,7 @@ def test_cliques_in_a_ring_are_counted(k):
 )
 def test_the_number_is_at_least_what_the_constraints_need():
     graph = sp.csr_array(block_diag(*[1 - np.eye(8)] * 2))
-    model = GraphCutClustering(**AUTO, similarity="precomputed").fit(graph)
+    model = GraphCutClustering(**AUTO, affinity="precomputed").fit(graph)
     assert model.n_clusters_ == 2
     clique = [[0, 8], [0, 9], [8, 9]]
     cycle = [[0, 8], [8, 1], [1, 9], [9, 2], [2, 0]]
@@ -107,7 +107,7 @@ def test_many_cliques_are_counted(n_cliques, size):
     graph = np.kron(np.eye(n_cliques), 1 - np.eye(size))
     ends = np.arange(0, n, size)
     graph[ends, ends - 1] = graph[ends - 1, ends] = 1
-    model = GraphCutClustering(**AUTO, similarity="precomputed").fit(graph)
+    model = GraphCutClustering(**AUTO, affinity="precomputed").fit(graph)
     assert model.n_clusters_ == n_cliques
 
 
@@ -224,7 +224,7 @@ def test_communities_of_a_network_with_hubs_are_counted():
     graph = sp.csr_array((np.ones(len(first)), (first, second)), shape=(n, n))
     graph.setdiag(0)
     graph.eliminate_zeros()
-    model = GraphCutClustering(**AUTO, similarity="precomputed")
+    model = GraphCutClustering(**AUTO, affinity="precomputed")
     with (
         pytest.warns(ConvergenceWarning, match="no clear number .* agree with an ARI"),
         pytest.warns(UserWarning, match="has 1 nodes in 1 parts"),
@@ -251,7 +251,7 @@ def test_a_network_without_separate_clusters_has_labels_of_a_larger_modularity(
     found = {}
     for size in ("auto", 1):
         model = GraphCutClustering(
-            6, similarity="precomputed", min_cluster_size=size, random_state=0
+            6, affinity="precomputed", min_cluster_size=size, random_state=0
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # nodes without edges
@@ -310,14 +310,14 @@ def test_a_stream_keeps_the_number_that_was_chosen(global_random_seed):
 
 
 def test_the_curves_are_drawn():
-    model = GraphCutClustering(**AUTO, similarity="precomputed").fit(caves(4, 6))
+    model = GraphCutClustering(**AUTO, affinity="precomputed").fit(caves(4, 6))
     display = NClustersCurveDisplay.from_estimator(model)
     for name, line in display.lines_.items():
         np.testing.assert_array_equal(line.get_xdata(), np.arange(1, 9))
         np.testing.assert_array_equal(line.get_ydata(), model.n_clusters_curve_[name])
     assert sorted(display.lines_) == ["modularity", "normalized_cut", "score"]
     assert display.n_clusters == 4
-    given = GraphCutClustering(4, similarity="precomputed").fit(caves(4, 6))
+    given = GraphCutClustering(4, affinity="precomputed").fit(caves(4, 6))
     with pytest.raises(ValueError, match="n_clusters='auto'"):
         NClustersCurveDisplay.from_estimator(given)
     plt.close("all")

@@ -9,7 +9,7 @@ from sklearn.neighbors import KNeighborsTransformer
 from skdiffclust import _neighbors
 from skdiffclust._duplicates import equal_rows
 from skdiffclust._validation import canonical_rows
-from skdiffclust.cuts._graph import SimilarityGraph
+from skdiffclust.cuts._graph import AffinityGraph
 from skdiffclust.cuts._ratio_cut import check_graph
 
 
@@ -31,9 +31,7 @@ def test_equal_rows_are_those_that_are_equal(dtype, n_features, global_random_se
 def test_nearest_neighbours_are_joined_either_way(global_random_seed):
     X = np.random.RandomState(global_random_seed).normal(size=(30, 3)) + 1e6
     graph = (
-        SimilarityGraph("nearest_neighbors", 4, "euclidean", 1.0, "test")
-        .fit(X)
-        .toarray()
+        AffinityGraph("nearest_neighbors", 4, "euclidean", 1.0, "test").fit(X).toarray()
     )
     distances = np.linalg.norm(X[:, None] - X[None], axis=2)
     np.fill_diagonal(distances, np.inf)
@@ -43,12 +41,12 @@ def test_nearest_neighbours_are_joined_either_way(global_random_seed):
 
 def test_links_of_new_rows_are_to_their_nearest(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
-    similarity = SimilarityGraph("nearest_neighbors", 4, "euclidean", 1.0, "test")
+    affinity = AffinityGraph("nearest_neighbors", 4, "euclidean", 1.0, "test")
     X, new = rng.normal(size=(30, 3)), rng.normal(size=(5, 3))
-    similarity.fit(X)
+    affinity.fit(X)
     distances = np.linalg.norm(new[:, None] - X[None], axis=2)
     near = distances <= np.sort(distances, axis=1)[:, [3]]
-    np.testing.assert_array_equal(similarity.links(new).toarray(), near)
+    np.testing.assert_array_equal(affinity.links(new).toarray(), near)
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
@@ -64,10 +62,10 @@ def test_ranked_neighbours_weigh_less_the_farther_they_are(
     ranks = far.argsort(axis=1, kind="stable").argsort(axis=1) + 1
     weights = np.where(ranks <= 6, 1 / (ranks + 1.0), 0.0)
     for rows, others in ((X, new), (sp.csr_array(X), sp.csr_array(new))):
-        similarity = SimilarityGraph("ranked_neighbors", 6, metric, 1.0, "test")
-        graph = similarity.fit(rows).toarray()
+        affinity = AffinityGraph("ranked_neighbors", 6, metric, 1.0, "test")
+        graph = affinity.fit(rows).toarray()
         np.testing.assert_allclose(graph, weights[:30] + weights[:30].T, rtol=1e-12)
-        links = similarity.links(others).toarray()
+        links = affinity.links(others).toarray()
         np.testing.assert_allclose(links, weights[30:], rtol=1e-12)
 
 
@@ -77,11 +75,11 @@ def test_ranked_neighbours_weigh_less_the_farther_they_are(
 )
 def test_few_samples_of_few_features_have_few_ranked_neighbours(shape, expected):
     X = np.random.RandomState(0).normal(size=shape)
-    similarity = SimilarityGraph("ranked_neighbors", "auto", "euclidean", 1.0, "test")
-    other = SimilarityGraph("ranked_neighbors", expected, "euclidean", 1.0, "test")
-    difference = similarity.fit(X) - other.fit(X)
+    affinity = AffinityGraph("ranked_neighbors", "auto", "euclidean", 1.0, "test")
+    other = AffinityGraph("ranked_neighbors", expected, "euclidean", 1.0, "test")
+    difference = affinity.fit(X) - other.fit(X)
     assert not difference.nnz
-    assert not (similarity.links(X[:9]) - other.links(X[:9])).nnz
+    assert not (affinity.links(X[:9]) - other.links(X[:9])).nnz
 
 
 def test_a_graph_that_is_clean_is_taken_as_it_is():
@@ -94,24 +92,22 @@ def test_a_graph_that_is_clean_is_taken_as_it_is():
     assert with_zero.nnz == 12
 
 
-def test_a_dense_similarity_beyond_memory_is_refused_at_once():
+def test_a_dense_affinity_beyond_memory_is_refused_at_once():
     X = np.random.RandomState(0).normal(size=(400_000, 1))
-    with pytest.raises(
-        ValueError, match="rbf similarity of 400000 x 400000.*nearest_n"
-    ):
-        SimilarityGraph("rbf", 10, "euclidean", 1.0, "PRCut").fit(X)
+    with pytest.raises(ValueError, match="rbf affinity of 400000 x 400000.*nearest_n"):
+        AffinityGraph("rbf", 10, "euclidean", 1.0, "PRCut").fit(X)
 
 
 def test_as_many_new_rows_as_old_ones_are_linked_as_one_is():
     rng = np.random.RandomState(0)
     X, new = rng.normal(size=(2, 30, 2))
     for kind in (KNeighborsTransformer(n_neighbors=3), "nearest_neighbors"):
-        similarity = SimilarityGraph(kind, 3, "euclidean", 1.0, "test")
-        similarity.fit(X)
-        links = similarity.links(new).toarray()
+        affinity = AffinityGraph(kind, 3, "euclidean", 1.0, "test")
+        affinity.fit(X)
+        links = affinity.links(new).toarray()
         for i, row in enumerate(new):
             np.testing.assert_array_equal(
-                similarity.links(row[None]).toarray()[0], links[i]
+                affinity.links(row[None]).toarray()[0], links[i]
             )
 
 
@@ -120,8 +116,8 @@ def test_neighbours_of_many_equal_rows_are_others(n_features, global_random_seed
     rng = np.random.RandomState(global_random_seed)
     X = rng.normal(size=(60, n_features))
     X[20:50] = X[0]  # more equal rows than neighbours
-    similarity = SimilarityGraph("nearest_neighbors", 4, "euclidean", 1.0, "test")
-    graph = similarity.fit(X)
+    affinity = AffinityGraph("nearest_neighbors", 4, "euclidean", 1.0, "test")
+    graph = affinity.fit(X)
     assert not graph.diagonal().any() and set(graph.data) == {1.0}
     firsts = np.r_[:20, 50:60]
     distances = cdist(X[firsts], X[firsts])
@@ -167,12 +163,10 @@ def test_neighbours_at_one_distance_share_the_weights_of_their_ranks(
     is_ranked = kind == "ranked_neighbors"
     both = one_way + one_way.T if is_ranked else np.maximum(one_way, one_way.T)
     for rows, others in ((X, new), (sp.csr_array(X), sp.csr_array(new))):
-        similarity = SimilarityGraph(kind, 5, "euclidean", 1.0, "test")
-        graph = similarity.fit(rows).toarray()
+        affinity = AffinityGraph(kind, 5, "euclidean", 1.0, "test")
+        graph = affinity.fit(rows).toarray()
         np.testing.assert_allclose(graph, both, rtol=1e-12)
-        np.testing.assert_allclose(
-            similarity.links(others).toarray(), links, rtol=1e-12
-        )
+        np.testing.assert_allclose(affinity.links(others).toarray(), links, rtol=1e-12)
 
 
 # ---------------------------------------------------------------- sparse rows, cosines
@@ -201,14 +195,14 @@ def test_neighbours_of_sparse_rows_are_those_of_dense_ones(
     if metric == "cosine":
         near &= cosines > 1e-9
     for rows in (X, sp.csr_array(X)):
-        similarity = SimilarityGraph("nearest_neighbors", 5, metric, 1.0, "test")
-        graph = similarity.fit(rows).toarray()
+        affinity = AffinityGraph("nearest_neighbors", 5, metric, 1.0, "test")
+        graph = affinity.fit(rows).toarray()
         np.testing.assert_array_equal(graph > 0, near | near.T)
-    links = similarity.links(sp.csr_array(new)).toarray()
+    links = affinity.links(sp.csr_array(new)).toarray()
     for row, link in zip(new, links, strict=True):
-        alone = similarity.links(sp.csr_array(row[None])).toarray()[0]
+        alone = affinity.links(sp.csr_array(row[None])).toarray()[0]
         np.testing.assert_array_equal(alone, link)
-    dense = SimilarityGraph("nearest_neighbors", 5, metric, 1.0, "test")
+    dense = AffinityGraph("nearest_neighbors", 5, metric, 1.0, "test")
     dense.fit(X)
     np.testing.assert_array_equal(dense.links(new).toarray(), links)
 
@@ -216,11 +210,11 @@ def test_neighbours_of_sparse_rows_are_those_of_dense_ones(
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_rows_at_right_angles_are_no_neighbours_by_cosine(form):
     X = form(np.array([[3.0, 0, 0], [1, 0, 0], [0, 2, 1], [0, 1, 1]]))
-    graph = SimilarityGraph("nearest_neighbors", 3, "cosine", 1.0, "test").fit(X)
+    graph = AffinityGraph("nearest_neighbors", 3, "cosine", 1.0, "test").fit(X)
     edges = np.argwhere(np.triu(graph.toarray()))
     np.testing.assert_array_equal(edges, [[0, 1], [2, 3]])
     with pytest.raises(ValueError, match="must not be zero .* at index 1"):
-        SimilarityGraph("nearest_neighbors", 1, "cosine", 1.0, "test").fit(
+        AffinityGraph("nearest_neighbors", 1, "cosine", 1.0, "test").fit(
             form(np.eye(3, 1))
         )
 
@@ -228,7 +222,7 @@ def test_rows_at_right_angles_are_no_neighbours_by_cosine(form):
 def test_cosines_of_sparse_rows_neither_overflow_nor_underflow():
     X = np.array([[1e200, 0, 0], [1e-200, 0, 0], [0, 1e200, 1], [0, 1e-200, 0]])
     for rows in (X, sp.csr_array(X)):
-        graph = SimilarityGraph("nearest_neighbors", 1, "cosine", 1.0, "test").fit(rows)
+        graph = AffinityGraph("nearest_neighbors", 1, "cosine", 1.0, "test").fit(rows)
         np.testing.assert_array_equal(
             np.argwhere(np.triu(graph.toarray())), [[0, 1], [2, 3]]
         )
@@ -260,13 +254,11 @@ def test_new_samples_have_the_degrees_of_a_given_graph(
 ):
     rng = np.random.RandomState(global_random_seed)
     X, new = rng.normal(size=(2, n_samples, 4))
-    graph = SimilarityGraph(kind, 20, "euclidean", 1.0, "test").fit(X)
-    similarity = SimilarityGraph(kind, 20, "euclidean", 1.0, "test")
-    similarity.keep(X)
-    similarity.relate(5.0 * graph)
-    degrees = similarity.scale * similarity.links(new if n_samples > 2 else X).sum(
-        axis=1
-    )
+    graph = AffinityGraph(kind, 20, "euclidean", 1.0, "test").fit(X)
+    affinity = AffinityGraph(kind, 20, "euclidean", 1.0, "test")
+    affinity.keep(X)
+    affinity.relate(5.0 * graph)
+    degrees = affinity.scale * affinity.links(new if n_samples > 2 else X).sum(axis=1)
     # Of more than 1000 samples it is an estimate.
     assert degrees.mean() == pytest.approx(5.0 * graph.sum() / n_samples, rel=0.2)
 
@@ -275,7 +267,7 @@ def test_new_samples_have_the_degrees_of_a_given_graph(
 @pytest.mark.parametrize("far", [1.0, 26.0])
 def test_links_to_a_graph_without_a_unit_keep_theirs(weight, far):
     X = np.array([[0.0], [far], [2 * far], [3 * far]])
-    similarity = SimilarityGraph("rbf", 20, "euclidean", 1.0, "test")
-    similarity.keep(X)
-    similarity.relate(sp.csr_array(weight * (1.0 - np.eye(4))))
-    assert 0.0 < similarity.scale < np.inf
+    affinity = AffinityGraph("rbf", 20, "euclidean", 1.0, "test")
+    affinity.keep(X)
+    affinity.relate(sp.csr_array(weight * (1.0 - np.eye(4))))
+    assert 0.0 < affinity.scale < np.inf

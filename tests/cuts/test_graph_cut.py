@@ -55,9 +55,9 @@ def test_pseudo_labels_never_cut_more_than_spectral_clustering(
         10, cut=cut, init="spectral", min_cluster_size=1, random_state=seed
     ).fit(X)
     peer = SpectralClustering(10, affinity="precomputed", random_state=seed)
-    labels = peer.fit_predict(model.similarity_matrix_)
+    labels = peer.fit_predict(model.affinity_matrix_)
     normalized = cut == "normalized"
-    highest = ratio_cut(model.similarity_matrix_, labels, normalized=normalized).value
+    highest = ratio_cut(model.affinity_matrix_, labels, normalized=normalized).value
     found = model.normalized_cut_ if normalized else model.ratio_cut_
     assert found <= highest * (1 + 1e-12)  # sums in another order
     assert model.n_clusters_ == 10
@@ -68,8 +68,8 @@ def test_a_new_row_goes_where_the_cut_is_least(cut, blobs):
     X, _ = blobs
     model = GraphCutClustering(4, cut=cut, **FREE).fit(X[:100])
     for row in X[100:110]:
-        links = model._predictor.similarity.links(row[None])
-        graph = sp.block_array([[model.similarity_matrix_, links.T], [links, None]])
+        links = model._predictor.affinity.links(row[None])
+        graph = sp.block_array([[model.affinity_matrix_, links.T], [links, None]])
         cuts = [
             ratio_cut(
                 graph,
@@ -94,7 +94,7 @@ def test_new_samples_depend_on_no_unit_of_weights(cut, blobs):
 
 
 def test_weak_edges_of_new_samples_count_as_strong_ones():
-    model = GraphCutClustering(2, similarity="precomputed", **FREE)
+    model = GraphCutClustering(2, affinity="precomputed", **FREE)
     model.fit(np.kron(np.eye(2), np.ones((5, 5))) + 0.01)
     links = np.repeat([[1.0, 0.0], [0.0, 1.0]], 5, axis=1)
     expected = model.labels_[[0, 5]]
@@ -103,15 +103,15 @@ def test_weak_edges_of_new_samples_count_as_strong_ones():
 
 
 @pytest.mark.parametrize("cut", ["ratio", "normalized"])
-@pytest.mark.parametrize("similarity", ["ranked_neighbors", "rbf", "transformer"])
-def test_new_samples_do_not_depend_on_the_unit_of_a_given_graph(cut, similarity):
+@pytest.mark.parametrize("affinity", ["ranked_neighbors", "rbf", "transformer"])
+def test_new_samples_do_not_depend_on_the_unit_of_a_given_graph(cut, affinity):
     X, y = load_digits(return_X_y=True)
     X, y, new, truth = X[:400] / 16, y[:400], X[400:600] / 16, y[400:600]
     graph = kneighbors_graph(X, 10)
     graph = graph.maximum(graph.T)
-    if similarity == "transformer":
-        similarity = KNeighborsTransformer(n_neighbors=10)
-    model = GraphCutClustering(10, cut=cut, similarity=similarity, **FREE)
+    if affinity == "transformer":
+        affinity = KNeighborsTransformer(n_neighbors=10)
+    model = GraphCutClustering(10, cut=cut, affinity=affinity, **FREE)
     labels = model.fit(X, precomputed=graph).predict(new)
     assert (
         adjusted_rand_score(truth, labels) > adjusted_rand_score(y, model.labels_) - 0.1
@@ -121,46 +121,46 @@ def test_new_samples_do_not_depend_on_the_unit_of_a_given_graph(cut, similarity)
         assert np.array_equal(model.predict(new), labels)
 
 
-@pytest.mark.parametrize("similarity", ["rbf", "cosine"])
+@pytest.mark.parametrize("affinity", ["rbf", "cosine"])
 @pytest.mark.parametrize("temperature", [1e-3, 1e6])
 # At the low temperature some rows have no neighbour within reach.
 @pytest.mark.filterwarnings("ignore:The graph of GraphCut")
 @pytest.mark.filterwarnings("ignore:Number of distinct clusters")
-def test_extreme_temperatures_stay_finite(similarity, temperature, blobs):
+def test_extreme_temperatures_stay_finite(affinity, temperature, blobs):
     model = GraphCutClustering(
-        4, similarity=similarity, temperature=temperature, min_cluster_size=1, **FREE
+        4, affinity=affinity, temperature=temperature, min_cluster_size=1, **FREE
     ).fit(blobs[0])
     assert np.isfinite(model.ratio_cut_)
 
 
-def test_similarity_of_a_callable_and_of_a_transformer(blobs):
+def test_affinity_of_a_callable_and_of_a_transformer(blobs):
     X, _ = blobs
 
     def inverse(X, Y):
         return 1.0 / (1.0 + np.square(X[:, None] - Y[None]).sum(axis=2))
 
-    for similarity in (
+    for affinity in (
         inverse,
         KNeighborsTransformer(n_neighbors=8, mode="distance"),
     ):
-        model = GraphCutClustering(4, similarity=similarity, **FREE).fit(X)
+        model = GraphCutClustering(4, affinity=affinity, **FREE).fit(X)
         np.testing.assert_array_equal(model.predict(X), model.labels_)
         assert len(model.predict(X + 1e-3)) == 120
-    assert set(model.similarity_matrix_.data) == {1.0}  # distances are not weights
+    assert set(model.affinity_matrix_.data) == {1.0}  # distances are not weights
 
 
 def test_neighbours_are_ranked_unless_others_are_asked_for(blobs):
     X, _ = blobs
-    alike = {"similarity": "nearest_neighbors", "n_neighbors": 10}
-    ranked = {"similarity": "ranked_neighbors", "n_neighbors": 10}  # 120 x 2
+    alike = {"affinity": "nearest_neighbors", "n_neighbors": 10}
+    ranked = {"affinity": "ranked_neighbors", "n_neighbors": 10}  # 120 x 2
     for other, expected in (
         ({}, ranked),
-        ({"similarity": "nearest_neighbors"}, alike),
+        ({"affinity": "nearest_neighbors"}, alike),
         ({"n_neighbors": 15}, ranked | {"n_neighbors": 15}),
     ):
         found = GraphCutClustering(4, **FREE, **other).fit(X)
         same = GraphCutClustering(4, **FREE, **expected).fit(X)
-        assert not (found.similarity_matrix_ - same.similarity_matrix_).nnz
+        assert not (found.affinity_matrix_ - same.affinity_matrix_).nnz
         np.testing.assert_array_equal(found.predict(X), found.labels_)
 
 
@@ -211,10 +211,10 @@ def test_a_text_with_words_of_its_own_goes_to_the_nearest_or_is_noise(
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-@pytest.mark.parametrize("similarity", ["ranked_neighbors", "callable", "transformer"])
+@pytest.mark.parametrize("affinity", ["ranked_neighbors", "callable", "transformer"])
 @pytest.mark.parametrize("fitted", [np.asarray, sp.csr_array])
 def test_samples_to_predict_may_be_in_another_container(
-    fitted, similarity, metric, global_random_seed
+    fitted, affinity, metric, global_random_seed
 ):
     rng = np.random.RandomState(global_random_seed)
     X = rng.uniform(size=(60, 5)) * (rng.uniform(size=(60, 5)) < 0.7) + np.eye(5)[0]
@@ -223,7 +223,7 @@ def test_samples_to_predict_may_be_in_another_container(
         "transformer": KNeighborsTransformer(n_neighbors=8),
     }
     model = GraphCutClustering(
-        3, similarity=kinds.get(similarity, similarity), metric=metric, **FREE
+        3, affinity=kinds.get(affinity, affinity), metric=metric, **FREE
     )
     model.fit(fitted(X[:40]))
     np.testing.assert_array_equal(model.predict(X[:40]), model.labels_)
@@ -238,30 +238,30 @@ def test_samples_to_predict_may_be_in_another_container(
         assert model.predict(rows).shape == (60,)
 
 
-@pytest.mark.parametrize("similarity", ["rbf", "cosine"])
-def test_dense_similarities_predict_sparse_samples(similarity, blobs):
+@pytest.mark.parametrize("affinity", ["rbf", "cosine"])
+def test_dense_affinities_predict_sparse_samples(affinity, blobs):
     X, _ = blobs
-    model = GraphCutClustering(
-        4, similarity=similarity, min_cluster_size=1, **FREE
-    ).fit(X[:100])
+    model = GraphCutClustering(4, affinity=affinity, min_cluster_size=1, **FREE).fit(
+        X[:100]
+    )
     np.testing.assert_array_equal(model.predict(sp.csr_array(X)), model.predict(X))
     with pytest.raises(ValueError, match=r"nearest_neighbors.* for sparse X"):
         model.fit(sp.csr_array(X))
 
 
 @pytest.mark.filterwarnings("ignore:The graph of GraphCutClustering has")
-def test_what_a_similarity_does_not_use_is_ignored(blobs):
+def test_what_a_affinity_does_not_use_is_ignored(blobs):
     X, _ = blobs
-    graph = GraphCutClustering(4, **FREE).fit(X).similarity_matrix_
+    graph = GraphCutClustering(4, **FREE).fit(X).affinity_matrix_
     unused = {"n_neighbors": [5], "metric": ["cosine"], "temperature": [2.0]}
-    for similarity, used in (
+    for affinity, used in (
         ("precomputed", []),
         ("rbf", ["temperature"]),
         (KNeighborsTransformer(n_neighbors=8), []),
         ("ranked_neighbors", ["n_neighbors", "metric"]),
     ):
-        given = graph if similarity == "precomputed" else X
-        model = GraphCutClustering(4, similarity=similarity, min_cluster_size=1, **FREE)
+        given = graph if affinity == "precomputed" else X
+        model = GraphCutClustering(4, affinity=affinity, min_cluster_size=1, **FREE)
         labels = model.fit(given).labels_
         others = {n: values for n, values in unused.items() if n not in used}
         for parameters in ParameterGrid(others):
@@ -269,7 +269,7 @@ def test_what_a_similarity_does_not_use_is_ignored(blobs):
             np.testing.assert_array_equal(found.labels_, labels)
     search = GridSearchCV(
         GraphCutClustering(4, min_cluster_size=1, **FREE),
-        {"similarity": ["rbf", "ranked_neighbors"], **unused},
+        {"affinity": ["rbf", "ranked_neighbors"], **unused},
         error_score="raise",
         cv=2,
     )
@@ -283,10 +283,10 @@ def test_pynndescent_as_a_transformer():
     X = load_digits().data
     train, new = X[:1200], X[1200:]
     exact = GraphCutClustering(10, random_state=0).fit(train)
-    similarity = pynndescent.PyNNDescentTransformer(n_neighbors=10, random_state=0)
-    model = GraphCutClustering(10, similarity=similarity, random_state=0).fit(train)
-    missed = (exact.similarity_matrix_ - model.similarity_matrix_) > 0
-    assert missed.nnz <= 0.05 * exact.similarity_matrix_.nnz
+    affinity = pynndescent.PyNNDescentTransformer(n_neighbors=10, random_state=0)
+    model = GraphCutClustering(10, affinity=affinity, random_state=0).fit(train)
+    missed = (exact.affinity_matrix_ - model.affinity_matrix_) > 0
+    assert missed.nnz <= 0.05 * exact.affinity_matrix_.nnz
     assert model.normalized_cut_ <= 1.05 * exact.normalized_cut_
     np.testing.assert_array_equal(model.predict(train), model.labels_)
     assert adjusted_rand_score(exact.predict(new), model.predict(new)) > 0.8
@@ -303,13 +303,13 @@ def test_starts_on_small_graphs_differ():
 
 
 def test_large_graphs_have_fewer_starts(blobs, monkeypatch):
-    graph = GraphCutClustering(4, **FREE).fit(blobs[0]).similarity_matrix_
+    graph = GraphCutClustering(4, **FREE).fit(blobs[0]).affinity_matrix_
     n_edges = graph.nnz // 2
     for small, budget, expected in ((12, 99, 12), (0, 99, 10), (0, 4, 4), (0, 1, 2)):
         monkeypatch.setattr(_partition, "_SMALL_EDGES", small * n_edges)
         monkeypatch.setattr(_partition, "_SEARCHED_EDGES", budget * n_edges)
         found, asked = (
-            GraphCutClustering(4, similarity="precomputed", n_init=n, random_state=0)
+            GraphCutClustering(4, affinity="precomputed", n_init=n, random_state=0)
             for n in ("auto", expected)
         )
         labels = asked.fit_predict(graph)
@@ -318,9 +318,9 @@ def test_large_graphs_have_fewer_starts(blobs, monkeypatch):
 
 def test_a_precomputed_graph_is_partitioned_and_predicts_by_weights(blobs):
     X, y = blobs
-    whole = GraphCutClustering(4, **FREE).fit(X).similarity_matrix_
+    whole = GraphCutClustering(4, **FREE).fit(X).affinity_matrix_
     graph = whole[:100][:, :100]
-    model = GraphCutClustering(4, similarity="precomputed", **FREE)
+    model = GraphCutClustering(4, affinity="precomputed", **FREE)
     for given in (graph, graph.toarray(), sp.csc_matrix(graph)):
         model.fit(given)
         assert model.ratio_cut_ == ratio_cut(graph, model.labels_).value
@@ -344,8 +344,8 @@ def test_a_precomputed_graph_is_partitioned_and_predicts_by_weights(blobs):
 
 
 def test_a_search_over_a_graph_takes_rows_and_columns(blobs):
-    graph = GraphCutClustering(4, **FREE).fit(blobs[0]).similarity_matrix_
-    model = GraphCutClustering(4, similarity="precomputed", **FREE)
+    graph = GraphCutClustering(4, **FREE).fit(blobs[0]).affinity_matrix_
+    model = GraphCutClustering(4, affinity="precomputed", **FREE)
     scores = cross_val_score(
         model, graph, blobs[1], cv=3, scoring="adjusted_rand_score"
     )
@@ -376,7 +376,7 @@ def test_own_neighbours_in_more_parts_than_clusters_are_warned_of(global_random_
 
 
 def test_isolated_vertices_are_warned_of(blobs):
-    graph = GraphCutClustering(4, **FREE).fit(blobs[0]).similarity_matrix_.toarray()
+    graph = GraphCutClustering(4, **FREE).fit(blobs[0]).affinity_matrix_.toarray()
     graph[5] = graph[:, 5] = 0.0
     with pytest.warns(UserWarning, match="1 nodes in 1 parts that no edge joins"):
         model = GraphCutClustering(4, **FREE).fit(blobs[0], precomputed=graph)
@@ -389,7 +389,7 @@ def test_isolated_vertices_are_warned_of(blobs):
 @pytest.mark.parametrize("init", ["multilevel", "spectral"])
 @pytest.mark.parametrize("cut", ["ratio", "normalized"])
 def test_a_giant_part_is_cut_and_small_ones_are_put_to_the_largest(giant, init, cut):
-    model = GraphCutClustering(3, cut=cut, init=init, similarity="precomputed")
+    model = GraphCutClustering(3, cut=cut, init=init, affinity="precomputed")
     with pytest.warns(UserWarning, match="4 nodes in 3 parts .* into the largest"):
         model.fit(giant)
     assert set(model.labels_[20:24]) == {0}
@@ -398,7 +398,7 @@ def test_a_giant_part_is_cut_and_small_ones_are_put_to_the_largest(giant, init, 
 
 
 def test_small_parts_are_noise_on_request(giant):
-    model = GraphCutClustering(3, small_components="noise", similarity="precomputed")
+    model = GraphCutClustering(3, small_components="noise", affinity="precomputed")
     with pytest.warns(UserWarning, match="They are labelled -1"):
         model.fit(giant)
     assert (model.labels_[20:24] == -1).all() and model.n_clusters_ == 3
@@ -440,7 +440,7 @@ def test_sizes_stay_within_their_bounds(init, imbalance, global_random_seed):
 def test_noise_does_not_count_in_the_bounds_on_sizes(bound, sizes):
     graph = block_diag(np.ones((10, 10)), np.ones((6, 6)), np.zeros((8, 8)))
     model = GraphCutClustering(
-        2, small_components="noise", similarity="precomputed", random_state=0
+        2, small_components="noise", affinity="precomputed", random_state=0
     )
     model.set_params(**bound)
     with pytest.warns(UserWarning, match="They are labelled -1") as warned:
@@ -454,7 +454,7 @@ def test_noise_does_not_count_in_the_bounds_on_sizes(bound, sizes):
 
 def test_a_pair_in_a_small_network_is_a_cluster_and_a_single_node_is_not():
     cliques = [1 - np.eye(n) for n in (6, 6, 2)]
-    model = GraphCutClustering(3, similarity="precomputed")
+    model = GraphCutClustering(3, affinity="precomputed")
     model.fit(block_diag(*cliques))
     np.testing.assert_array_equal(model.cluster_sizes_, [6, 6, 2])
     with pytest.warns(UserWarning, match="1 nodes in 1 parts"):
@@ -465,7 +465,7 @@ def test_a_pair_in_a_small_network_is_a_cluster_and_a_single_node_is_not():
 def test_parts_that_bounds_or_links_divide_are_not_said_to_be_whole():
     graph = np.kron(np.eye(3), np.ones((4, 4)))
     model = GraphCutClustering(
-        2, similarity="precomputed", max_imbalance=0.0, random_state=0
+        2, affinity="precomputed", max_imbalance=0.0, random_state=0
     )
     with pytest.warns(UserWarning, match="do not satisfy the bounds .* loosen"):
         model.fit(graph)
@@ -500,7 +500,7 @@ def test_sizes_are_weights(giant, global_random_seed):
         {"min_cluster_size": 0.85 * weights.sum() / 3},
     ):
         model = GraphCutClustering(
-            3, cut="ratio", similarity="precomputed", random_state=0, **bound
+            3, cut="ratio", affinity="precomputed", random_state=0, **bound
         )
         with pytest.warns(UserWarning, match="4 nodes in 3 parts"):
             model.fit(giant, sample_weight=weights)
@@ -511,7 +511,7 @@ def test_sizes_are_weights(giant, global_random_seed):
         (0 * weights, "at least one non-zero"),
     ):
         with pytest.raises(ValueError, match=match):
-            GraphCutClustering(3, similarity="precomputed").fit(
+            GraphCutClustering(3, affinity="precomputed").fit(
                 giant, sample_weight=wrong
             )
 
@@ -519,7 +519,7 @@ def test_sizes_are_weights(giant, global_random_seed):
 def test_weights_of_samples_divide_the_ratio_cut(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     graph, weights = symmetric(rng, 7, 0.9), rng.uniform(0.2, 3.0, size=7)
-    model = GraphCutClustering(2, cut="ratio", similarity="precomputed", random_state=0)
+    model = GraphCutClustering(2, cut="ratio", affinity="precomputed", random_state=0)
     model.fit(graph, sample_weight=weights)
 
     def weighted(labels):
@@ -561,7 +561,7 @@ def test_a_group_too_heavy_for_the_bounds_is_refused():
 def test_nodes_are_clusters_where_there_are_no_others():
     graph = np.zeros((4, 4))
     graph[0, 1] = graph[1, 0] = 1.0
-    model = GraphCutClustering(3, similarity="precomputed").fit(graph)
+    model = GraphCutClustering(3, affinity="precomputed").fit(graph)
     np.testing.assert_array_equal(model.labels_, [0, 0, 1, 2])
 
 
@@ -573,7 +573,7 @@ def test_clusters_far_below_the_mean_size_are_warned_of():
     graph[: n - 1, n - 1] = 0.0
     graph[0, n - 1] = 1.0
     graph = graph + graph.T
-    common = {"similarity": "precomputed", "min_cluster_size": 1, "random_state": 0}
+    common = {"affinity": "precomputed", "min_cluster_size": 1, "random_state": 0}
     with pytest.warns(ConvergenceWarning, match="very small.*'normalized'"):
         GraphCutClustering(2, cut="ratio", init="multilevel", **common).fit(graph)
     sizes = GraphCutClustering(2, init="multilevel", **common).fit(graph).cluster_sizes_
@@ -585,7 +585,7 @@ def test_an_asymmetric_graph_is_symmetrised_with_a_warning(blobs, global_random_
     rng = np.random.RandomState(global_random_seed)
     with pytest.warns(UserWarning, match="not symmetric"):
         model = GraphCutClustering(4, **FREE).fit(X, precomputed=rng.rand(120, 120))
-    assert abs(model.similarity_matrix_ - model.similarity_matrix_.T).max() == 0
+    assert abs(model.affinity_matrix_ - model.affinity_matrix_.T).max() == 0
 
 
 def test_threads_may_fit_and_predict_at_once(blobs):
@@ -616,7 +616,7 @@ def test_score_is_the_modularity():
     assert search.best_params_["n_clusters"] == 4
     labels = model.fit_predict(X)
     communities = [set(np.flatnonzero(labels == c).tolist()) for c in range(4)]
-    graph = networkx.from_scipy_sparse_array(model.similarity_matrix_)
+    graph = networkx.from_scipy_sparse_array(model.affinity_matrix_)
     expected = networkx.community.modularity(graph, communities)
     assert model.score(X) == pytest.approx(expected)
     assert model.score(X[:1]) == 0.0  # one sample has no edge
@@ -629,7 +629,7 @@ def test_weights_of_new_rows_are_checked(blobs):
         weights = 1.0 / (1.0 + np.square(X[:, None] - Y[None]).sum(axis=2))
         return weights if len(X) == len(Y) else weights * np.nan
 
-    model = GraphCutClustering(4, similarity=inverse, **FREE).fit(X)
+    model = GraphCutClustering(4, affinity=inverse, **FREE).fit(X)
     with pytest.raises(ValueError, match="must give finite weights of at least 0"):
         model.predict(X[:5] + 0.1)
 
@@ -638,7 +638,7 @@ def test_weights_of_new_rows_are_checked(blobs):
 def test_graphs_without_structure_have_the_same_labels_each_time(n):
     graph = np.ones((n, n)) - np.eye(n)
     model = GraphCutClustering(
-        2, similarity="precomputed", min_cluster_size=1, random_state=0
+        2, affinity="precomputed", min_cluster_size=1, random_state=0
     )
     # Of cuts that are all equal ARPACK would take one at random.
     found = {tuple(model.fit(graph).labels_) for _ in range(4)}
@@ -661,7 +661,7 @@ def test_crumbs_are_no_clusters_by_default(weight, global_random_seed):
     graph = halves_and_a_crumb(np.random.RandomState(global_random_seed), 6)
     weights = np.full(206, weight)
     y = np.repeat([0, 1, 2], [100, 100, 6])
-    model = GraphCutClustering(2, similarity="precomputed", n_init=4, random_state=0)
+    model = GraphCutClustering(2, affinity="precomputed", n_init=4, random_state=0)
     sizes = rf"of sizes {200 * weight:g}, {6 * weight:g}"
     with pytest.warns(ConvergenceWarning, match=sizes):
         model.fit(graph, sample_weight=weights)
@@ -708,7 +708,7 @@ def test_communities_whose_modularity_is_larger_are_returned(global_random_seed)
     edges = edges[edges[:, 0] != edges[:, 1]]
     half = sp.coo_array((np.ones(len(edges)), edges.T), shape=(600, 600))
     graph = sp.csr_array(half + half.T)
-    model = GraphCutClustering(6, similarity="precomputed", n_init=5, random_state=0)
+    model = GraphCutClustering(6, affinity="precomputed", n_init=5, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(graph)
@@ -720,7 +720,7 @@ def test_whole_components_and_rows_may_be_small(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     part = halves_and_a_crumb(rng, 6)[:200, :200]
     graph = sp.csr_array(block_diag(part, np.ones((12, 12))))
-    model = GraphCutClustering(2, similarity="precomputed", random_state=0).fit(graph)
+    model = GraphCutClustering(2, affinity="precomputed", random_state=0).fit(graph)
     np.testing.assert_array_equal(model.cluster_sizes_, [200, 12])
     # A group of equal samples that leaves no room for a fifth of the mean.
     X = np.concatenate([np.zeros((95, 1)), [[9.0], [9.1], [9.3], [20], [20.1]]])
@@ -784,6 +784,6 @@ def test_empty_clusters_of_spectral_clustering_are_searched(monkeypatch):
         "skdiffclust.cuts._starts.spectral_clustering",
         lambda graph, **_: np.zeros(60, dtype=np.int32),
     )
-    options = {"similarity": "rbf", "temperature": 9.0, "random_state": 0}
+    options = {"affinity": "rbf", "temperature": 9.0, "random_state": 0}
     for model in (GraphCutClustering(3, init="spectral", **options),):
         assert model.fit(X).n_clusters_ == 3

@@ -60,7 +60,7 @@ def test_small_graphs_have_the_lowest_cut_that_the_links_allow(global_random_see
         cut = "normalized" if normalized else "ratio"
         model = GraphCutClustering(
             k,
-            similarity="precomputed",
+            affinity="precomputed",
             cut=cut,
             min_cluster_size=1,
             n_init=3,
@@ -120,16 +120,14 @@ def test_an_encoder_keeps_the_labels_of_linked_samples(encoder, global_random_se
     assert (np.diff(model.cluster_sizes_) <= 0).all()
 
 
-@pytest.mark.parametrize("similarity", ["ranked_neighbors", "nearest_neighbors", "rbf"])
-def test_new_samples_are_linked_to_all_equal_ones(similarity, global_random_seed):
+@pytest.mark.parametrize("affinity", ["ranked_neighbors", "nearest_neighbors", "rbf"])
+def test_new_samples_are_linked_to_all_equal_ones(affinity, global_random_seed):
     # One of three equal samples, which comes first, is in the other cluster.
     rng = np.random.RandomState(global_random_seed)
     X = rng.normal(size=(15, 2))
     far = X + [50.0, 0.0]
     y = np.repeat([1, 0, 0, 1], 15)
-    model = GraphCutClustering(
-        2, similarity=similarity, random_state=global_random_seed
-    )
+    model = GraphCutClustering(2, affinity=affinity, random_state=global_random_seed)
     model.fit(np.concatenate([X, X, X, far]), partial_labels=y)
     labels = model.predict(np.concatenate([X, far]) + 1e-3)
     np.testing.assert_array_equal(labels, model.labels_[[15] * 15 + [45] * 15])
@@ -205,11 +203,11 @@ def test_what_cannot_be_parted_is_warned_of():
     with pytest.warns(
         ConvergenceWarning, match="leave 1 of 20 pairs .* must be separated"
     ):
-        GraphCutClustering(3, similarity="precomputed", random_state=0).fit(
+        GraphCutClustering(3, affinity="precomputed", random_state=0).fit(
             graph, cannot_link=pairs
         )
     labels = (
-        GraphCutClustering(4, similarity="precomputed", random_state=0)
+        GraphCutClustering(4, affinity="precomputed", random_state=0)
         .fit(graph, cannot_link=pairs)
         .labels_
     )

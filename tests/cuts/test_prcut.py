@@ -108,10 +108,8 @@ def test_finds_blobs_and_predicts_them(encoder, init, global_random_seed):
     model = clusterer(encoder, 3, init=init, random_state=global_random_seed)
     model.fit(X[:150])
     assert adjusted_rand_score(y[150:], model.predict(X[150:])) > 0.8
-    assert model.ratio_cut_ == ratio_cut(model.similarity_matrix_, model.labels_).value
-    normalized = ratio_cut(
-        model.similarity_matrix_, model.labels_, normalized=True
-    ).value
+    assert model.ratio_cut_ == ratio_cut(model.affinity_matrix_, model.labels_).value
+    normalized = ratio_cut(model.affinity_matrix_, model.labels_, normalized=True).value
     assert model.normalized_cut_ == normalized
 
 
@@ -189,21 +187,21 @@ def test_encoders_keep_no_rows_and_nothing_of_torch(blobs):
         model.encoder_  # noqa: B018
 
 
-@pytest.mark.parametrize("similarity", ["rbf", "cosine"])
+@pytest.mark.parametrize("affinity", ["rbf", "cosine"])
 @pytest.mark.parametrize("encoder", [None, "mlp"])
 @pytest.mark.few_epochs
-def test_dense_similarities(similarity, encoder, global_random_seed):
+def test_dense_affinities(affinity, encoder, global_random_seed):
     X, y = make_blobs(
         60, centers=[[3, 0], [0, 3]], cluster_std=0.5, random_state=global_random_seed
     )
     parameters = QUICK | {"encoder": encoder, "k": 2, "temperature": 0.5}
-    model = clusterer(similarity=similarity, **parameters)
+    model = clusterer(affinity=affinity, **parameters)
     assert adjusted_rand_score(y, model.fit(X).labels_) == 1.0
     assert adjusted_rand_score(y, model.predict(X + 1e-3)) == 1.0
-    a, b = model.similarity_matrix_[0, 1], X[:2]
+    a, b = model.affinity_matrix_[0, 1], X[:2]
     expected = (
         np.exp(-np.sum((b[0] - b[1]) ** 2) / 0.5)
-        if similarity == "rbf"
+        if affinity == "rbf"
         else np.exp(
             (b[0] @ b[1] / np.linalg.norm(b[0]) / np.linalg.norm(b[1]) - 1) / 0.5
         )
@@ -217,9 +215,9 @@ def test_a_graph_alone_has_free_logits(objective, global_random_seed):
     X, y = make_blobs(
         120, centers=CORNERS, cluster_std=1.5, random_state=global_random_seed
     )
-    graph = GraphCutClustering(4, **FREE).fit(X).similarity_matrix_
-    found = GraphCutClustering(4, similarity="precomputed", random_state=0).fit(graph)
-    model = PRCut(4, similarity="precomputed", objective=objective, random_state=0)
+    graph = GraphCutClustering(4, **FREE).fit(X).affinity_matrix_
+    found = GraphCutClustering(4, affinity="precomputed", random_state=0).fit(graph)
+    model = PRCut(4, affinity="precomputed", objective=objective, random_state=0)
     model.fit(graph)
     np.testing.assert_array_equal(model.init_labels_, found.labels_)
     assert model.normalized_cut_ <= found.normalized_cut_ * (1 + 1e-12)
@@ -242,7 +240,7 @@ def test_labels_to_start_from(global_random_seed):
     np.testing.assert_array_equal(model.init_labels_, search.labels_)
     assert model.init_normalized_cut_ == search.normalized_cut_
     assert model.init_ratio_cut_ == search.ratio_cut_
-    graph = model.similarity_matrix_
+    graph = model.affinity_matrix_
     names = np.array([7, -1, 30, 2])[y]
     model = PRCut(4, **QUICK | {"init": names}).fit(X)
     assert adjusted_rand_score(model.init_labels_, y) == 1
@@ -261,7 +259,7 @@ def test_labels_to_start_from(global_random_seed):
     "clusterer",
     [
         SpectralClustering(affinity="precomputed"),
-        GraphCutClustering(similarity="precomputed", max_imbalance=0.1),
+        GraphCutClustering(affinity="precomputed", max_imbalance=0.1),
         KMeans(3),
         KMeans(random_state=7),
         make_pipeline(StandardScaler(), KMeans(4, random_state=7)),
@@ -279,18 +277,18 @@ def test_the_labels_of_a_clusterer_to_start_from(clusterer, blobs):
         params = {"n_clusters": 4, "random_state": peer.random_state or 0}
         peer.set_params(**params)
     params = peer.get_params()
-    is_of_graph = "precomputed" in (params.get("affinity"), params.get("similarity"))
-    expected = peer.fit_predict(model.similarity_matrix_ if is_of_graph else X)
+    is_of_graph = params.get("affinity") == "precomputed"
+    expected = peer.fit_predict(model.affinity_matrix_ if is_of_graph else X)
     assert adjusted_rand_score(model.init_labels_, expected) == 1
     assert (np.diff(np.bincount(model.init_labels_)) <= 0).all()
 
 
 def test_a_clusterer_of_samples_has_none_of_a_graph_alone(blobs):
-    graph = GraphCutClustering(4, **FREE).fit(blobs[0]).similarity_matrix_
-    options = FREE | {"similarity": "precomputed", "max_iter": 2}
+    graph = GraphCutClustering(4, **FREE).fit(blobs[0]).affinity_matrix_
+    options = FREE | {"affinity": "precomputed", "max_iter": 2}
     with pytest.raises(ValueError, match="'init' .* no features. Got KMeans"):
         PRCut(4, **options, init=KMeans()).fit(graph)
-    model = PRCut(4, **options, init=GraphCutClustering(similarity="precomputed"))
+    model = PRCut(4, **options, init=GraphCutClustering(affinity="precomputed"))
     assert model.fit(graph).n_clusters_ == 4
 
 
@@ -510,7 +508,7 @@ def test_samples_without_weight_have_a_finite_ratio_cut(
 def test_a_graph_is_passed_once(global_random_seed):
     graph = symmetric(np.random.RandomState(global_random_seed), 20, 0.9)
     for model in (GraphCutClustering(2, **FREE), PRCut(2, **QUICK)):
-        model.set_params(similarity="precomputed")
+        model.set_params(affinity="precomputed")
         with pytest.raises(
             ValueError, match=r"'precomputed' parameter of .*\.fit must be No"
         ):
@@ -519,7 +517,7 @@ def test_a_graph_is_passed_once(global_random_seed):
 
 def test_a_callable_of_the_wrong_shape_is_refused(blobs):
     with pytest.raises(ValueError, match=r"return weights of shape \(120, 120\)"):
-        PRCut(4, similarity=lambda X, Y: np.ones(3), **QUICK).fit(blobs[0])
+        PRCut(4, affinity=lambda X, Y: np.ones(3), **QUICK).fit(blobs[0])
 
 
 def test_contradicting_labels_and_too_few_clusters_are_refused(blobs):
@@ -634,7 +632,7 @@ def test_an_interrupted_fit_leaves_the_old_model(error, blobs, monkeypatch):
 def test_parameters_and_data_are_never_written(blobs):
     X = blobs[0].copy()
     X.flags.writeable = False
-    graph = GraphCutClustering(4, **FREE).fit(X).similarity_matrix_
+    graph = GraphCutClustering(4, **FREE).fit(X).affinity_matrix_
     data, indices = graph.data.copy(), graph.indices.copy()
     model = PRCut(4, **QUICK)
     parameters = str(clone(model).get_params())
@@ -659,11 +657,11 @@ def test_a_thousand_small_graphs_end_finite_or_with_a_message():
     assert refused_for_a_reason(fuzz(1000, 1))
 
 
-def test_a_similarity_that_is_none_is_refused(blobs):
-    with pytest.raises(ValueError, match="'similarity' parameter of PRCut must be"):
-        PRCut(4, similarity=LogisticRegression(), **QUICK).fit(blobs[0])
-    with pytest.raises(ValueError, match="square matrix of similarities"):
-        PRCut(4, similarity=MinMaxScaler(), **QUICK).fit(blobs[0])
+def test_a_affinity_that_is_none_is_refused(blobs):
+    with pytest.raises(ValueError, match="'affinity' parameter of PRCut must be"):
+        PRCut(4, affinity=LogisticRegression(), **QUICK).fit(blobs[0])
+    with pytest.raises(ValueError, match="square matrix of affinities"):
+        PRCut(4, affinity=MinMaxScaler(), **QUICK).fit(blobs[0])
 
 
 @pytest.mark.torch

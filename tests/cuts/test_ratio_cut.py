@@ -16,7 +16,7 @@ FUNCTIONS = [expected_ratio_cut, ratio_cut_bound]
 
 
 def random_graph(rng, n, density=0.7):
-    """Return a dense symmetric similarity (n, n), isolated rows possible."""
+    """Return a dense symmetric affinity (n, n), isolated rows possible."""
     upper = np.triu(rng.random_sample((n, n)) * (rng.rand(n, n) < density), 1)
     return upper + upper.T
 
@@ -326,7 +326,7 @@ def test_what_would_be_converted_without_a_word_is_refused():
         lambda array: array.astype(str),
         lambda array: np.ma.masked_array(array, array > 0.7),
     ):
-        with pytest.raises(ValueError, match="'similarity' parameter must be"):
+        with pytest.raises(ValueError, match="'affinity' parameter must be"):
             expected_ratio_cut(wrong(graph), assignments)
         with pytest.raises(ValueError, match="'assignments' parameter must be"):
             expected_ratio_cut(graph, wrong(assignments))

@@ -134,8 +134,8 @@ def test_a_checkpoint_that_nothing_would_be_written_to_is_refused(blobs, tmp_pat
 
 @pytest.mark.parametrize("init", [None, "random"])
 def test_free_logits_are_resumed(init, blobs, tmp_path, monkeypatch):
-    graph = PRCut(3, **SETTINGS).fit(blobs).similarity_matrix_
-    settings = SETTINGS | {"similarity": "precomputed", "init": init, "n_init": 1}
+    graph = PRCut(3, **SETTINGS).fit(blobs).affinity_matrix_
+    settings = SETTINGS | {"affinity": "precomputed", "init": init, "n_init": 1}
     whole = PRCut(3, **settings).fit(graph)
     model = PRCut(3, **settings)
     interrupted(model, graph, tmp_path / "fit", monkeypatch, 3)

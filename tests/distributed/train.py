@@ -14,7 +14,7 @@ from skdiffclust.nn import (
     PartialFenchelYoungLoss,
     RatioCutLoss,
     gather_over_processes,
-    standardized_similarity,
+    standardized_affinity,
 )
 
 torch.set_default_dtype(torch.float64)
@@ -53,7 +53,7 @@ def forest(module, X, y, graph):
     """SpanningForestEmbedding: every process has the loss of all rows."""
     embedding, labels = gather_over_processes(module(X)), gather_over_processes(y)
     loss_of = PartialFenchelYoungLoss(3, n_perturbations=10, seed=0)
-    return loss_of(standardized_similarity(embedding), labels)
+    return loss_of(standardized_affinity(embedding), labels)
 
 
 def deep(module, X, y, graph):

@@ -67,8 +67,8 @@ def test_repeated_entries_of_small_integers_do_not_wrap(dtype):
     values = np.array([1 if dtype is bool else np.iinfo(dtype).max] * 4 + [1] * 4)
     X = sparse.coo_array((values.astype(dtype), (rows, columns)), shape=(3, 3))
     exact = X.astype(float).toarray()
-    given = {"similarity": "precomputed", "random_state": 0}
-    graph = GraphCutClustering(2, **given).fit(X).similarity_matrix_
+    given = {"affinity": "precomputed", "random_state": 0}
+    graph = GraphCutClustering(2, **given).fit(X).affinity_matrix_
     np.testing.assert_array_equal(graph.toarray(), exact)
     forest = SpanningForestClustering(metric="precomputed").fit(X)
     np.testing.assert_array_equal(forest.edge_lengths_, [exact[0, 1], exact[1, 2]])
@@ -117,9 +117,9 @@ def test_ties_are_resolved_alike_in_any_layout():
             GraphCutClustering(4, n_init=1, random_state=0),
             PRCut(4, n_init=1, max_iter=3, random_state=0),
         ):
-            expected = estimator.fit(X).similarity_matrix_
+            expected = estimator.fit(X).affinity_matrix_
             for layout in (np.asfortranarray(X), np.repeat(X, 2, axis=1)[:, ::2]):
-                graph = estimator.fit(layout).similarity_matrix_
+                graph = estimator.fit(layout).affinity_matrix_
                 assert np.array_equal(graph.toarray(), expected.toarray())
 
 

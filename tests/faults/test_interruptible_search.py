@@ -45,12 +45,12 @@ def test_neighbors_are_searched_in_blocks(searched, monkeypatch, n_features):
     X = rng.normal(size=(n, n_features)) + 9.0 * rng.randint(0, 2, (n, 1))
     model = GraphCutClustering(2, random_state=0)
     monkeypatch.setattr(_neighbors, "PRODUCTS_AT_ONCE", 2**60)
-    whole = model.fit(X).similarity_matrix_
+    whole = model.fit(X).affinity_matrix_
     assert searched.pop(0) == n
     searched.clear()
     least = 1 if n_features == 12 else 256 * effective_n_threads()
     monkeypatch.setattr(_neighbors, "PRODUCTS_AT_ONCE", 300 * n * n_features)
-    blocks = model.fit(X).similarity_matrix_
+    blocks = model.fit(X).affinity_matrix_
     assert max(searched) <= max(300, least)
     assert len(searched) > 1
     np.testing.assert_array_equal(whole.indptr, blocks.indptr)

@@ -25,8 +25,8 @@ from skdiffclust.memories import energy, recall
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(3000, 4))
-SIMILARITY = RNG.normal(size=(150, 150))
-SIMILARITY = SIMILARITY + SIMILARITY.T
+AFFINITY = RNG.normal(size=(150, 150))
+AFFINITY = AFFINITY + AFFINITY.T
 LABELS = np.where(np.arange(150) % 3, -1, np.arange(150) % 4)
 APART = np.array([[i, i + 1] for i in range(0, 30, 2)])
 GRAPH = sp.random_array((3000, 3000), density=2e-3, rng=RNG, format="csr")
@@ -64,18 +64,18 @@ CALLS = {
     "minimum_spanning_tree_by_blocks": lambda: forests.minimum_spanning_tree_by_blocks(
         X, n_blocks=3
     ),
-    "maximum_spanning_forest": lambda: forests.maximum_spanning_forest(SIMILARITY, 4),
+    "maximum_spanning_forest": lambda: forests.maximum_spanning_forest(AFFINITY, 4),
     "maximum_spanning_forest-labels": lambda: forests.maximum_spanning_forest(
-        SIMILARITY, 8, constraints=LABELS
+        AFFINITY, 8, constraints=LABELS
     ),
     "perturbed_forest": lambda: forests.perturbed_forest(
-        SIMILARITY, 4, n_perturbations=MANY, return_connectivity=True
+        AFFINITY, 4, n_perturbations=MANY, return_connectivity=True
     ),
     "partial_fenchel_young_loss-labels": lambda: forests.partial_fenchel_young_loss(
-        SIMILARITY, LABELS, 8, n_perturbations=MANY, return_gradient=True
+        AFFINITY, LABELS, 8, n_perturbations=MANY, return_gradient=True
     ),
     "partial_fenchel_young_loss-links": lambda: forests.partial_fenchel_young_loss(
-        SIMILARITY, links(APART), 8, n_perturbations=MANY
+        AFFINITY, links(APART), 8, n_perturbations=MANY
     ),
     "gemini_score": lambda: gemini_score(ASSIGNMENTS, X, return_gradient=True),
     "gemini_score-wasserstein": lambda: gemini_score(
@@ -99,19 +99,19 @@ def calls_of_modules():
 
     from skdiffclust import nn
 
-    similarity = torch.tensor(SIMILARITY, requires_grad=True)
+    affinity = torch.tensor(AFFINITY, requires_grad=True)
     logits = torch.tensor(np.log(ASSIGNMENTS[:300]), requires_grad=True)
     samples = torch.tensor(X[:300], requires_grad=True)
     labels = torch.tensor(LABELS)
     return {
         "nn.PerturbedForest": lambda: (
-            nn.PerturbedForest(4)(similarity)[0].sum().backward()
+            nn.PerturbedForest(4)(affinity)[0].sum().backward()
         ),
         "nn.PartialFenchelYoungLoss": lambda: nn.PartialFenchelYoungLoss(8)(
-            similarity, labels
+            affinity, labels
         ).backward(),
         "nn.FenchelYoungLoss": lambda: nn.FenchelYoungLoss()(
-            similarity, torch.tensor([[0, 1], [1, 2]])
+            affinity, torch.tensor([[0, 1], [1, 2]])
         ).backward(),
         "nn.spanning_tree": lambda: nn.spanning_tree(samples)[1].sum().backward(),
         "nn.RatioCutLoss": lambda: (

@@ -96,7 +96,7 @@ def test_a_metric_that_gives_nan():
         (GEMINI(2, objective="wasserstein"), {}),
         (SparseGEMINI(2, kernel="rbf"), {}),
         (SparseGEMINICV(SparseGEMINI(2, kernel="rbf")), {}),
-        (GraphCutClustering(2, similarity="rbf"), {}),
+        (GraphCutClustering(2, affinity="rbf"), {}),
     ],
     ids=repr,
 )
@@ -189,8 +189,8 @@ def test_hidden_layer_sizes_that_are_no_widths(layered, blobs, fit, sizes):
     [
         GEMINI(3, kernel=Nystroem(n_components=-3)),
         SparseGEMINI(3, kernel=Nystroem(n_components=-3)),
-        GraphCutClustering(3, similarity=KNeighborsTransformer(n_neighbors=-3)),
-        PRCut(3, similarity=KNeighborsTransformer(n_neighbors=-3)),
+        GraphCutClustering(3, affinity=KNeighborsTransformer(n_neighbors=-3)),
+        PRCut(3, affinity=KNeighborsTransformer(n_neighbors=-3)),
     ],
     ids=lambda model: type(model).__name__,
 )

@@ -150,7 +150,7 @@ from skdiffclust.plotting import ClustererComparisonDisplay
 def calls():
     assignments = np.eye(3)[labels]
     of_matrix = SpanningForestClustering(3, metric="precomputed")
-    of_graph = GraphCutClustering(3, similarity="precomputed")
+    of_graph = GraphCutClustering(3, affinity="precomputed")
     fitted = clone(of_graph).fit(square)
     forest = SpanningForestClustering(3)
     kernel = X @ X.T
@@ -184,7 +184,7 @@ def calls():
         yield f"predict {name}", lambda: fitted.predict(broken)
         yield f"PRCut {name}", lambda: PRCut(3).fit(X, precomputed=broken)
         yield f"function {name}", lambda: GraphCutClustering(
-            3, similarity=lambda A, B: broken
+            3, affinity=lambda A, B: broken
         ).fit(X)
 """
 
@@ -202,10 +202,10 @@ from skdiffclust.nn import PartialFenchelYoungLoss, RatioCutLoss
 
 def calls():
     logits = torch.zeros(n, 3)
-    similarity = torch.as_tensor(X @ X.T)
+    affinity = torch.as_tensor(X @ X.T)
     for name, broken in formats(square):
         yield f"block {name}", lambda: RatioCutLoss(3)(logits, broken)
-        yield f"links {name}", lambda: PartialFenchelYoungLoss(3)(similarity, broken)
+        yield f"links {name}", lambda: PartialFenchelYoungLoss(3)(affinity, broken)
 """
 
 

@@ -115,7 +115,7 @@ def test_distances_that_underflow_in_float32_are_refused(model):
     [
         SpanningForestClustering(3, metric="cosine"),
         ClAM(3, metric="cosine"),
-        GraphCutClustering(3, similarity="cosine"),
+        GraphCutClustering(3, affinity="cosine"),
         GEMINI(3, kernel="cosine"),
         GEMINI(3, objective="wasserstein", metric="cosine"),
     ],
@@ -218,7 +218,7 @@ def test_one_row(estimator, fit, answer):
     "parameters",
     [
         lambda beta: ClAM(3, n_init=2, inverse_temperature=beta, random_state=0),
-        lambda beta: GraphCutClustering(3, similarity="rbf", temperature=1 / beta),
+        lambda beta: GraphCutClustering(3, affinity="rbf", temperature=1 / beta),
     ],
     ids=["ClAM", "PRCut"],
 )

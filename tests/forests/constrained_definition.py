@@ -12,32 +12,32 @@ MAX_ROUNDS = 100
 UNIT = 1e-10
 
 
-def constrained_forest(similarity, known, n_clusters, *, moves=True):
+def constrained_forest(affinity, known, n_clusters, *, moves=True):
     """Return labels (n,) and edges (m, 2) of the forest under partial labels or links.
 
     Edges have i < j and are in row-major order. Without moves it is one of which means
     are taken: the trees of the parts that merging ends with.
     """
-    constraints = constraints_from_matrix(known, len(similarity))
+    constraints = constraints_from_matrix(known, len(affinity))
     problem = constrained_problem(constraints, n_clusters)
-    labels = merge_greedily(similarity, problem, problem.conflicts)
+    labels = merge_greedily(affinity, problem, problem.conflicts)
     if labels is None:
         colours = problem.colours
         apart = (colours[:, None] != colours) & (colours >= 0) & (colours[:, None] >= 0)
-        labels = merge_greedily(similarity, problem, apart)
+        labels = merge_greedily(affinity, problem, apart)
     if not moves:
         parts = [np.flatnonzero(labels == part) for part in np.unique(labels)]
         edges = [
-            rows[maximum_spanning_forest(similarity[np.ix_(rows, rows)], 1).edges]
+            rows[maximum_spanning_forest(affinity[np.ix_(rows, rows)], 1).edges]
             for rows in parts
         ]
         edges = np.concatenate(edges).reshape(-1, 2)
         return labels, edges[np.lexsort(edges.T[::-1])]
-    labels, up = improve_forest(similarity, labels, problem)
+    labels, up = improve_forest(affinity, labels, problem)
     return labels, edges_of(up)
 
 
-def merge_greedily(similarity, problem, conflicts):
+def merge_greedily(affinity, problem, conflicts):
     """Partition (n,) by Kruskal that skips what conflicts (n_groups, n_groups) forbid.
 
     None if it is stuck at more than n_clusters components.
@@ -48,7 +48,7 @@ def merge_greedily(similarity, problem, conflicts):
     part = np.arange(n_groups)
     clashes = conflicts.copy()
     n_parts = n_groups
-    for e in np.argsort(-similarity[i, j], kind="stable"):
+    for e in np.argsort(-affinity[i, j], kind="stable"):
         if n_parts == problem.n_clusters:
             break
         one = part[groups[i[e]]]
@@ -64,12 +64,12 @@ def merge_greedily(similarity, problem, conflicts):
     return components(chains(part[groups]), len(groups))
 
 
-def improve_forest(similarity, labels, problem):
+def improve_forest(affinity, labels, problem):
     """Return labels and neighbours towards roots (n,) after all moves."""
     groups = problem.groups
     k = problem.n_clusters
     labels = labels.copy()
-    unit = gain_unit(similarity)
+    unit = gain_unit(affinity)
     order = np.argsort(groups, kind="stable")
     sizes = np.bincount(groups)
     members = np.split(order, np.cumsum(sizes)[:-1])
@@ -86,16 +86,16 @@ def improve_forest(similarity, labels, problem):
     least = np.full(len(sizes), -np.inf)
     for _ in range(MAX_ROUNDS):
         for c in changed:
-            trees[c] = tree = _Tree(similarity, np.flatnonzero(labels == c))
+            trees[c] = tree = _Tree(affinity, np.flatnonzero(labels == c))
             inside = groups[tree.rows]
             lost[inside] = np.nan
             least[inside] = np.rint(tree.best_edges() / unit)
             apart = problem.conflicts[:, inside].any(axis=1)
             gains = np.full(len(sizes), -np.inf)
-            gains[is_single] = tree.added(similarity, firsts[is_single])
+            gains[is_single] = tree.added(affinity, firsts[is_single])
             for g in np.flatnonzero(~is_single & ~apart):
                 both = np.union1d(tree.rows, members[g])
-                gains[g] = _Tree(similarity, both).weight - tree.weight
+                gains[g] = _Tree(affinity, both).weight - tree.weight
             gains[apart] = -np.inf
             added[:, c] = np.rint(gains / unit)
         least[~is_single] = -np.inf
@@ -117,7 +117,7 @@ def improve_forest(similarity, labels, problem):
                 gains[g] = 0.0
             elif np.isnan(lost[g]):
                 tree = trees[homes[g]]
-                lost[g] = np.rint(tree.lost(similarity, members[g]) / unit)
+                lost[g] = np.rint(tree.lost(affinity, members[g]) / unit)
                 gains[g] = top[g] - lost[g]
             else:
                 labels[members[g]] = targets[g]
@@ -127,14 +127,14 @@ def improve_forest(similarity, labels, problem):
             break
     up = np.full(len(groups), -1, dtype=np.int64)
     for c in range(k):
-        tree = _Tree(similarity, np.flatnonzero(labels == c))
+        tree = _Tree(affinity, np.flatnonzero(labels == c))
         up[tree.rows[1:]] = tree.rows[tree.above[1:]]
     return labels, up
 
 
-def gain_unit(similarity):
+def gain_unit(affinity):
     """Return the unit in which gains are compared."""
-    above = np.abs(similarity[np.triu_indices(len(similarity), 1)])
+    above = np.abs(affinity[np.triu_indices(len(affinity), 1)])
     return UNIT * above.max(initial=0.0) or 1.0
 
 
@@ -151,12 +151,12 @@ class _Tree:
         Of those edges.
     """
 
-    def __init__(self, similarity, rows):
+    def __init__(self, affinity, rows):
         m = len(rows)
         order = np.zeros(m, dtype=np.int64)
         above = np.zeros(m, dtype=np.int64)
         weights = np.zeros(m)
-        inside = similarity[np.ix_(rows, rows)]
+        inside = affinity[np.ix_(rows, rows)]
         position = np.zeros(m, dtype=np.int64)
         waiting = np.arange(1, m)
         via = np.zeros(m, dtype=np.int64)
@@ -186,14 +186,14 @@ class _Tree:
         """Sum of the weights of its edges."""
         return self.weights.sum()
 
-    def added(self, similarity, others):
+    def added(self, affinity, others):
         """Return what each of `others` (m,) would add to the weight, one at a time.
 
         From the leaves up, each row compares its heaviest connection to the new one
         with the edge to its parent: the lighter of the two is passed on to the parent,
         the heavier one stays.
         """
-        ways = similarity[np.ix_(self.rows, others)]
+        ways = affinity[np.ix_(self.rows, others)]
         added = np.zeros(len(others))
         for a in range(len(self.rows) - 1, 0, -1):
             weight = self.weights[a]
@@ -208,7 +208,7 @@ class _Tree:
         np.maximum.at(best, self.above[1:], self.weights[1:])
         return best
 
-    def lost(self, similarity, rows):
+    def lost(self, affinity, rows):
         """Return what the weight falls by without some of the rows (r,)."""
         best = self.best_edges()
         weights = self.weights
@@ -218,7 +218,7 @@ class _Tree:
             if n_edges == 1:
                 return best[at]
         rest = np.setdiff1d(self.rows, rows)
-        return weights.sum() - _Tree(similarity, rest).weight
+        return weights.sum() - _Tree(affinity, rest).weight
 
 
 def edges_of(up):

@@ -386,11 +386,11 @@ def test_a_stuck_greedy_forest_is_repaired():
     path = [[0, 1], [1, 2], [2, 3]]
     model = plain(2, metric="precomputed").fit(D, cannot_link=path)
     assert model.labels_.tolist() == [0, 1, 0, 1]
-    similarity = np.where(np.eye(4), 0, 6 - D)
+    affinity = np.where(np.eye(4), 0, 6 - D)
     forbidden = np.zeros((4, 4))
     for i, j in path:
         forbidden[i, j] = -1
-    forest = maximum_spanning_forest(similarity, 2, constraints=forbidden)
+    forest = maximum_spanning_forest(affinity, 2, constraints=forbidden)
     assert forest.labels.tolist() == [0, 1, 0, 1]
 
 

@@ -57,13 +57,13 @@ def half_labelled(y):
 
 
 @pytest.mark.few_epochs
-@pytest.mark.parametrize("similarity", ["sqeuclidean", "cosine"])
-def test_the_score_is_the_share_of_pairs_of_all_batches(similarity):
+@pytest.mark.parametrize("affinity", ["sqeuclidean", "cosine"])
+def test_the_score_is_the_share_of_pairs_of_all_batches(affinity):
     X, y = hidden_signal(n=53)
-    model = make(n_components=2, similarity=similarity, **MISLED, max_iter=1)
+    model = make(n_components=2, affinity=affinity, **MISLED, max_iter=1)
     model.set_params(batch_size=12).fit(X, half_labelled(y))
     embedding = model.transform(X)
-    metric = {"sqeuclidean": "euclidean", "cosine": "cosine"}[similarity]
+    metric = {"sqeuclidean": "euclidean", "cosine": "cosine"}[affinity]
     # All are known in the first batch, ever fewer after that, none in the fourth.
     target = y.copy()
     target[13:24:4] = target[24:36:2] = target[30:48] = -1
@@ -157,9 +157,9 @@ def test_all_rows_labelled_and_one_class_only(global_random_seed):
 
 
 @pytest.mark.few_epochs
-def test_similarity_by_cosines():
+def test_affinity_by_cosines():
     X, y = hidden_signal()
-    embedding = make(similarity="cosine", n_components=2).fit(X, half_labelled(y))
+    embedding = make(affinity="cosine", n_components=2).fit(X, half_labelled(y))
     assert embedding.history_["loss"][-1] < embedding.history_["loss"][0]
 
 
@@ -600,23 +600,23 @@ def test_number_of_clusters_of_a_batch():
     assert feasible_number(cycle, 2) == 3
 
 
-@pytest.mark.parametrize("similarity", ["sqeuclidean", "cosine"])
-def test_no_warning_on_a_good_run(similarity, global_random_seed):
+@pytest.mark.parametrize("affinity", ["sqeuclidean", "cosine"])
+def test_no_warning_on_a_good_run(affinity, global_random_seed):
     X, y = hidden_signal(seed=global_random_seed)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        embedding = make(max_iter=120, n_components=2, similarity=similarity)
+        embedding = make(max_iter=120, n_components=2, affinity=affinity)
         embedding.fit(X, half_labelled(y)).score(X, y)
 
 
 @pytest.mark.few_epochs
-@pytest.mark.parametrize("similarity", ["sqeuclidean", "cosine"])
+@pytest.mark.parametrize("affinity", ["sqeuclidean", "cosine"])
 @pytest.mark.parametrize("encoder", ["linear", "mlp", "module"])
-def test_the_embedding_has_a_unit_root_mean_square(encoder, similarity):
+def test_the_embedding_has_a_unit_root_mean_square(encoder, affinity):
     X, y = hidden_signal()
     if encoder == "module":
         encoder = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3))
-    make_one = {"encoder": encoder, "similarity": similarity, "n_components": 3}
+    make_one = {"encoder": encoder, "affinity": affinity, "n_components": 3}
     model = make(max_iter=2, **make_one)
     # The unit is that of the embedding, whatever that of X; more epochs keep it.
     for rows in (X, X * 1e-3 if encoder == "linear" else X):
@@ -624,7 +624,7 @@ def test_the_embedding_has_a_unit_root_mean_square(encoder, similarity):
         for _ in range(2):
             embedding = model.transform(rows)
             assert np.sqrt(np.mean(embedding**2)) == pytest.approx(1, rel=1e-5)
-            if similarity != "cosine":
+            if affinity != "cosine":
                 assert embedding.mean(axis=0) == pytest.approx(0, abs=1e-5)
             model.partial_fit(rows, half_labelled(y))
 
@@ -649,7 +649,7 @@ def test_the_unit_changes_neither_the_score_nor_what_training_goes_on_from():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             "skdiffclust.forests._spanning_forest_embedding.units_of",
-            lambda embedding, similarity: (0.0, 1.0),
+            lambda embedding, affinity: (0.0, 1.0),
         )
         raw.fit(X, labels)
     center, scale = model._units
@@ -667,11 +667,11 @@ def test_the_unit_changes_neither_the_score_nor_what_training_goes_on_from():
 def test_an_embedding_that_is_constant_is_left_alone():
     constant = np.full((5, 2), 3.0)
     assert units_of(constant, "cosine")[1] == 3.0
-    for embedding, similarity in (
+    for embedding, affinity in (
         (constant, "sqeuclidean"),
         (np.array([[np.inf, 1.0]]), "cosine"),
     ):
-        assert units_of(embedding, similarity) == (0.0, 1.0)
+        assert units_of(embedding, affinity) == (0.0, 1.0)
 
 
 @pytest.mark.few_epochs

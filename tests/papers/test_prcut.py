@@ -29,8 +29,8 @@ SEEDS = range(5)
 def digits():
     X, y = load_digits(return_X_y=True)
     search = {"n_init": 1, "min_cluster_size": 1, "random_state": 0}
-    model = GraphCutClustering(10, similarity="nearest_neighbors", **search).fit(X)
-    return X, y, model.similarity_matrix_
+    model = GraphCutClustering(10, affinity="nearest_neighbors", **search).fit(X)
+    return X, y, model.affinity_matrix_
 
 
 def test_table_1_label_similarity_classifies_digits(digits):

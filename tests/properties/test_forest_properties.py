@@ -26,7 +26,7 @@ def draw_values(draw, size, elements):
 
 
 @st.composite
-def similarities(draw, smallest=4, largest=12, elements="all"):
+def affinities(draw, smallest=4, largest=12, elements="all"):
     """Symmetric matrices (n, n) with a zero diagonal."""
     n = draw(st.integers(smallest, largest))
     matrix = np.zeros((n, n))
@@ -36,9 +36,9 @@ def similarities(draw, smallest=4, largest=12, elements="all"):
 
 @st.composite
 def forests(draw, **sizes):
-    """A similarity and a number of trees."""
-    similarity = draw(similarities(**sizes))
-    return similarity, draw(st.integers(1, len(similarity)))
+    """An affinity and a number of trees."""
+    affinity = draw(affinities(**sizes))
+    return affinity, draw(st.integers(1, len(affinity)))
 
 
 @st.composite
@@ -49,16 +49,16 @@ def points(draw):
     return rng.randint(-512, 513, (n, d)) / draw(st.sampled_from([1, 64, 512]))
 
 
-def weight(similarity, n_clusters):
+def weight(affinity, n_clusters):
     """F_k, each edge once."""
-    return maximum_spanning_forest(similarity, n_clusters).weight
+    return maximum_spanning_forest(affinity, n_clusters).weight
 
 
 @given(forests())
 def test_a_forest_is_a_forest(case):
-    similarity, n_clusters = case
-    n = len(similarity)
-    edges = maximum_spanning_forest(similarity, n_clusters).edges
+    affinity, n_clusters = case
+    n = len(affinity)
+    edges = maximum_spanning_forest(affinity, n_clusters).edges
     assert edges.shape == (n - n_clusters, 2)
     assert (edges[:, 0] < edges[:, 1]).all()
     graph = csr_array((np.ones(len(edges)), edges.T), shape=(n, n))
@@ -68,18 +68,18 @@ def test_a_forest_is_a_forest(case):
 
 @given(forests(smallest=4, largest=5))
 def test_no_forest_is_heavier(case):
-    similarity, n_clusters = case
-    n = len(similarity)
+    affinity, n_clusters = case
+    n = len(affinity)
     forests = all_forests(n, n - n_clusters)
-    best = max(sum(similarity[pair] for pair in forest) for forest in forests)
-    assert np.isclose(weight(similarity, n_clusters), best)
+    best = max(sum(affinity[pair] for pair in forest) for forest in forests)
+    assert np.isclose(weight(affinity, n_clusters), best)
 
 
 @given(forests())
 def test_increasing_maps_change_nothing(case):
-    similarity, n_clusters = case
-    expected = set(map(tuple, maximum_spanning_forest(similarity, n_clusters).edges))
-    values, ranks = np.unique(similarity, return_inverse=True)
+    affinity, n_clusters = case
+    expected = set(map(tuple, maximum_spanning_forest(affinity, n_clusters).edges))
+    values, ranks = np.unique(affinity, return_inverse=True)
     for increasing in (lambda s: 2 * s + 1, np.cbrt, lambda s: s**3):
         mapped = increasing(values)
         if (np.diff(mapped) > 0).all():  # rounding may join two values
@@ -89,11 +89,11 @@ def test_increasing_maps_change_nothing(case):
 
 @given(forests(elements="different"), st.randoms())
 def test_permuting_rows_permutes_the_forest(case, random):
-    similarity, n_clusters = case
-    order = list(range(len(similarity)))
+    affinity, n_clusters = case
+    order = list(range(len(affinity)))
     random.shuffle(order)
-    forest = maximum_spanning_forest(similarity, n_clusters)
-    permuted = maximum_spanning_forest(similarity[np.ix_(order, order)], n_clusters)
+    forest = maximum_spanning_forest(affinity, n_clusters)
+    permuted = maximum_spanning_forest(affinity[np.ix_(order, order)], n_clusters)
     assert adjusted_rand_score(forest.labels[order], permuted.labels) == 1
     assert permuted.weight == forest.weight
 
@@ -136,7 +136,7 @@ def test_cuts_are_nested_for_a_fixed_minimum_size(X, min_size):
             assert len(set(coarse[fine == cluster])) == 1
 
 
-@given(similarities(), similarities(), st.integers(1, 4), st.floats(0, 1))
+@given(affinities(), affinities(), st.integers(1, 4), st.floats(0, 1))
 def test_the_weight_is_convex(one, other, n_clusters, share):
     n = min(len(one), len(other))
     one, other = one[:n, :n], other[:n, :n]
@@ -147,14 +147,14 @@ def test_the_weight_is_convex(one, other, n_clusters, share):
 
 @given(forests(), st.floats(0, 10), st.floats(-10, 10))
 def test_the_weight_is_homogeneous_and_follows_shifts(case, scale, shift):
-    similarity, n_clusters = case
-    n, plain = len(similarity), weight(similarity, n_clusters)
-    assert np.isclose(weight(scale * similarity, n_clusters), scale * plain)
-    shifted = weight(similarity + shift * (1 - np.eye(n)), n_clusters)
+    affinity, n_clusters = case
+    n, plain = len(affinity), weight(affinity, n_clusters)
+    assert np.isclose(weight(scale * affinity, n_clusters), scale * plain)
+    shifted = weight(affinity + shift * (1 - np.eye(n)), n_clusters)
     assert np.isclose(shifted, plain + (n - n_clusters) * shift)
 
 
-@given(similarities(), similarities(), st.integers(1, 4))
+@given(affinities(), affinities(), st.integers(1, 4))
 def test_the_weight_is_lipschitz_in_the_largest_entry(one, other, n_clusters):
     n = min(len(one), len(other))
     one, other = one[:n, :n], other[:n, :n]

@@ -17,7 +17,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 @st.composite
-def similarities(draw, smallest=4, largest=12):
+def affinities(draw, smallest=4, largest=12):
     """A symmetric matrix (n, n), with ties or without, a number of trees, a stream."""
     n, rng = draw(st.integers(smallest, largest)), np.random.RandomState(draw(seeds))
     upper = rng.normal(size=(n, n))
@@ -30,25 +30,25 @@ def similarities(draw, smallest=4, largest=12):
 @st.composite
 def problems(draw, largest=8):
     """The same with partial labels (n,) that some forest of k trees meets."""
-    similarity, _, rng = draw(similarities(largest=largest))
-    n = len(similarity)
+    affinity, _, rng = draw(affinities(largest=largest))
+    n = len(affinity)
     n_classes = draw(st.integers(1, 3))
     labels = rng.randint(-1, n_classes, n)
     n_classes = len(np.unique(labels[labels >= 0]))
     n_free = np.count_nonzero(labels < 0)
     low, high = max(n_classes, 1), max(n_classes + n_free, 1)
-    return similarity, labels, draw(st.integers(low, high)), rng
+    return affinity, labels, draw(st.integers(low, high)), rng
 
 
 noises = st.sampled_from([0.01, 0.1, 1.0])
 
 
-@given(similarities(), noises, st.sampled_from(["normal", "gumbel"]), seeds)
+@given(affinities(), noises, st.sampled_from(["normal", "gumbel"]), seeds)
 def test_a_mean_of_forests_is_in_the_forest_polytope(case, scale, noise, seed):
-    similarity, k, _ = case
-    n = len(similarity)
+    affinity, k, _ = case
+    n = len(affinity)
     forest = perturbed_forest(
-        similarity,
+        affinity,
         k,
         noise_scale=scale,
         n_perturbations=6,
@@ -65,11 +65,11 @@ def test_a_mean_of_forests_is_in_the_forest_polytope(case, scale, noise, seed):
     assert (inside <= sets.sum(axis=1) - 1 + 1e-9).all()
 
 
-@given(similarities(), noises, st.integers(1, 7), seeds)
+@given(affinities(), noises, st.integers(1, 7), seeds)
 def test_a_mean_of_connectivities_is_one_of_partitions(case, scale, n_samples, seed):
-    similarity, k, _ = case
+    affinity, k, _ = case
     linked = perturbed_forest(
-        similarity,
+        affinity,
         k,
         noise_scale=scale,
         n_perturbations=n_samples,
@@ -82,11 +82,11 @@ def test_a_mean_of_connectivities_is_one_of_partitions(case, scale, n_samples, s
     assert np.linalg.eigvalsh(linked).min() >= -1e-10 * len(linked)
 
 
-@given(similarities(), noises, seeds)
+@given(affinities(), noises, seeds)
 def test_the_full_loss_is_never_negative_and_convex(case, scale, seed):
-    similarity, k, rng = case
-    n = len(similarity)
-    target = maximum_spanning_forest(similarity, k).edges
+    affinity, k, rng = case
+    n = len(affinity)
+    target = maximum_spanning_forest(affinity, k).edges
     other = rng.normal(size=(n, n))
     other = other + other.T
 
@@ -95,17 +95,17 @@ def test_the_full_loss_is_never_negative_and_convex(case, scale, seed):
             matrix, target, noise_scale=scale, n_perturbations=4, random_state=seed
         )
 
-    ends = loss(similarity), loss(other)
+    ends = loss(affinity), loss(other)
     assert min(ends) >= 0.0
     for share in (0.25, 0.5):
-        mixed = loss(share * similarity + (1 - share) * other)
+        mixed = loss(share * affinity + (1 - share) * other)
         assert mixed <= share * ends[0] + (1 - share) * ends[1] + 1e-9
 
 
-@given(similarities(), seeds)
+@given(affinities(), seeds)
 def test_the_full_loss_is_zero_at_the_forest_itself(case, seed):
-    similarity, k, rng = case
-    n = len(similarity)
+    affinity, k, rng = case
+    n = len(affinity)
     # Whole numbers, all different: noise of a hundredth changes no forest.
     ranks = np.zeros((n, n))
     ranks[np.triu_indices(n, 1)] = rng.permutation(n * (n - 1) // 2)
@@ -126,12 +126,12 @@ def test_the_full_loss_is_zero_at_the_forest_itself(case, seed):
 def test_the_partial_loss_is_never_negative_and_zero_where_labels_are_met(
     case, scale, seed
 ):
-    similarity, labels, k, _ = case
+    affinity, labels, k, _ = case
     options = {"noise_scale": scale, "n_perturbations": 4, "random_state": seed}
-    assert partial_fenchel_young_loss(similarity, labels, k, **options) >= 0.0
+    assert partial_fenchel_young_loss(affinity, labels, k, **options) >= 0.0
     unknown = np.full(len(labels), -1)
     # But for rounding: the sums are taken in another order.
-    assert partial_fenchel_young_loss(similarity, unknown, k, **options) <= 1e-12
+    assert partial_fenchel_young_loss(affinity, unknown, k, **options) <= 1e-12
 
 
 def test_the_partial_loss_is_not_convex():
@@ -152,51 +152,51 @@ def test_the_partial_loss_is_not_convex():
 
 @given(problems(), seeds)
 def test_the_gradient_of_the_partial_loss_is_that_of_single_entries(case, seed):
-    similarity, labels, k, rng = case
+    affinity, labels, k, rng = case
     options = {"noise_scale": 0.1, "n_perturbations": 4, "random_state": seed}
-    i, j = sorted(rng.choice(len(similarity), 2, replace=False))
-    step = np.zeros_like(similarity)
+    i, j = sorted(rng.choice(len(affinity), 2, replace=False))
+    step = np.zeros_like(affinity)
     step[i, j] = step[j, i] = 1e-5
     (low, below), (_, gradient), (high, above) = (
         partial_fenchel_young_loss(matrix, labels, k, return_gradient=True, **options)
-        for matrix in (similarity - step, similarity, similarity + step)
+        for matrix in (affinity - step, affinity, affinity + step)
     )
     assume(np.array_equal(below, gradient) and np.array_equal(gradient, above))
     # The entry and its mirror image both move.
     assert abs((high - low) / 4e-5 - gradient[i, j]) <= 1e-6
     means = [
-        perturbed_forest(similarity, k, constraints=known, **options).forest
+        perturbed_forest(affinity, k, constraints=known, **options).forest
         for known in (None, labels)
     ]
     assert np.allclose(gradient, means[0] - means[1], rtol=0, atol=1e-12)
 
 
-@given(similarities(largest=8), seeds, seeds)
+@given(affinities(largest=8), seeds, seeds)
 def test_no_forest_that_meets_the_labels_has_a_smaller_full_loss(case, seed, other):
     # Proposition 2, where the constrained forest is exact: one labelled row a class.
-    similarity, k, rng = case
-    n = len(similarity)
+    affinity, k, rng = case
+    n = len(affinity)
     labels = np.full(n, -1)
     named = rng.permutation(n)[: rng.randint(0, k + 1)]
     labels[named] = np.arange(len(named))
     upper = np.random.RandomState(other).normal(size=(n, n))
     feasible = maximum_spanning_forest(upper + upper.T, k, constraints=labels).edges
     options = {"noise_scale": 0.5, "n_perturbations": 4, "random_state": seed}
-    partial = partial_fenchel_young_loss(similarity, labels, k, **options)
-    assert partial <= fenchel_young_loss(similarity, feasible, **options) + 1e-9
+    partial = partial_fenchel_young_loss(affinity, labels, k, **options)
+    assert partial <= fenchel_young_loss(affinity, feasible, **options) + 1e-9
 
 
 @given(problems(), seeds)
 def test_the_stream_and_the_input_are_left_alone(case, seed):
-    similarity, labels, k, _ = case
+    affinity, labels, k, _ = case
     before = np.random.get_state()  # noqa: NPY002 the global one is meant
-    kept = similarity.copy()
+    kept = affinity.copy()
     rng = np.random.RandomState(seed)
-    first = perturbed_forest(similarity, k, n_perturbations=4, random_state=seed)
-    again = perturbed_forest(similarity, k, n_perturbations=4, random_state=rng)
-    partial_fenchel_young_loss(similarity, labels, k, random_state=rng)
+    first = perturbed_forest(affinity, k, n_perturbations=4, random_state=seed)
+    again = perturbed_forest(affinity, k, n_perturbations=4, random_state=rng)
+    partial_fenchel_young_loss(affinity, labels, k, random_state=rng)
     assert np.array_equal(first.forest, again.forest)
     assert first.weight == again.weight
-    assert np.array_equal(similarity, kept)
+    assert np.array_equal(affinity, kept)
     after = np.random.get_state()  # noqa: NPY002
     assert np.array_equal(before[1], after[1]) and before[2:] == after[2:]

@@ -107,7 +107,7 @@ DENSE_KERNELS = tuple(
 DENSE_GRAPHS = tuple(
     case
     for form in ("fitted on", "asked about")
-    for case in between(form, SPARSE, "similarity", ("rbf", "cosine"), "for sparse X")
+    for case in between(form, SPARSE, "affinity", ("rbf", "cosine"), "for sparse X")
 )
 CROSSED = {
     "SpanningForestClustering": Crossed(
@@ -139,7 +139,7 @@ CROSSED = {
             "n_clusters": (3, "auto"),
             "encoder": ("linear", "mlp"),
             "init": ("auto", "lda", "pca", "random"),
-            "similarity": ("sqeuclidean", "cosine"),
+            "affinity": ("sqeuclidean", "cosine"),
             "n_neighbors": (3, None),
             "batch_size": (64, 16),
         },
@@ -182,7 +182,7 @@ CROSSED = {
         GraphCutClustering(n_neighbors=5, n_init=2),
         {
             "n_clusters": (3, "auto"),
-            "similarity": ("ranked_neighbors", "nearest_neighbors", "rbf", "cosine"),
+            "affinity": ("ranked_neighbors", "nearest_neighbors", "rbf", "cosine"),
             "metric": ("euclidean", "cosine"),
             "cut": ("normalized", "ratio"),
             "min_cluster_size": ("auto", 5),
@@ -197,7 +197,7 @@ CROSSED = {
         PRCut(n_neighbors=5, max_iter=3, hidden_layer_sizes=8, n_init=1),
         {
             "n_clusters": (3, "auto"),
-            "similarity": ("ranked_neighbors", "nearest_neighbors", "rbf", "cosine"),
+            "affinity": ("ranked_neighbors", "nearest_neighbors", "rbf", "cosine"),
             "metric": ("euclidean", "cosine"),
             "cut": ("normalized", "ratio"),
             "objective": ("exact", "bound"),

@@ -13,7 +13,7 @@ from skdiffclust.forests._constrained._dense_trees import tree_of_rows
 
 # Largest number of rounds of moves; more than 40 have never been observed.
 MAX_ROUNDS = 100
-# Gains are compared in units of this, times the largest similarity, so that differences
+# Gains are compared in units of this, times the largest affinity, so that differences
 # due to rounding or to the order of summation are ties.
 UNIT = 1e-10
 # Pairs of rows processed between two checks for an interruption.
@@ -116,7 +116,7 @@ def new_search(problem):
 
 
 @compiled(nogil=True)
-def improve(similarity, component, problem, search):
+def improve(affinity, component, problem, search):
     """Move groups to other components, in place, while their trees get heavier.
 
     In a round every group, a single sample or several that are linked, proposes to
@@ -136,18 +136,18 @@ def improve(similarity, component, problem, search):
     n_groups = len(search.targets)
     step = max(1, _PAIRS_PER_STEP // len(component))
     search.changed[:] = True
-    unit = gain_unit(similarity)
+    unit = gain_unit(affinity)
     for _ in range(MAX_ROUNDS):
-        grow_trees(similarity, component, problem, search)
+        grow_trees(affinity, component, problem, search)
         for first in range(0, n_groups, step):
             last = min(first + step, n_groups)
-            weigh_moves(similarity, component, problem, search, unit, first, last)
+            weigh_moves(affinity, component, problem, search, unit, first, last)
         search.used[:] = False
         largest = 1
         for c in range(n_trees):
             largest = max(largest, search.starts[c + 1] - search.starts[c])
         n_most = max(1.0, _PAIRS_PER_STEP / largest**2)
-        while not carry_out(similarity, component, search, unit, n_most):
+        while not carry_out(affinity, component, search, unit, n_most):
             pass
         # Loops compile in a fraction of the time of an assignment and of `any`.
         any_used = False
@@ -157,23 +157,23 @@ def improve(similarity, component, problem, search):
         if not any_used:
             break
     else:
-        grow_trees(similarity, component, problem, search)
+        grow_trees(affinity, component, problem, search)
 
 
 # A maximum is the same in any order.
 @compiled(nogil=True, fastmath={"reassoc", "nsz", "nnan"})
-def gain_unit(similarity):
+def gain_unit(affinity):
     """Unit in which gains are compared."""
     top = 0.0
-    for i in range(len(similarity)):
-        for j in range(i + 1, len(similarity)):
-            value = abs(similarity[i, j])
+    for i in range(len(affinity)):
+        for j in range(i + 1, len(affinity)):
+            value = abs(affinity[i, j])
             top = value if value > top else top
     return UNIT * top if top > 0.0 else 1.0
 
 
 @compiled(nogil=True)
-def grow_trees(similarity, component, problem, search):
+def grow_trees(affinity, component, problem, search):
     """Grow the tree of each component that has changed."""
     rows = search.places
     starts = np.zeros(len(search.starts), dtype=np.int64)
@@ -191,7 +191,7 @@ def grow_trees(similarity, component, problem, search):
     for c in range(len(search.changed)):
         inside = rows[starts[c] : starts[c + 1]]
         if search.changed[c]:
-            search.totals[c] = tree_of_rows(similarity, inside, search.up)
+            search.totals[c] = tree_of_rows(affinity, inside, search.up)
         else:
             for p in range(len(inside)):
                 inside[p] = search.rows[search.starts[c] + p]
@@ -207,7 +207,7 @@ def grow_trees(similarity, component, problem, search):
             search.places[v] = p - starts[c]
             search.heaviest[v] = -np.inf
             if u >= 0:
-                weight = similarity[v, u]
+                weight = affinity[v, u]
                 search.parents[p] = search.places[u]
                 search.above[p] = weight
                 search.heaviest[v] = weight
@@ -218,7 +218,7 @@ def grow_trees(similarity, component, problem, search):
 # The order of a sum may change: where a bound decides, rounding is a tie. Entries are
 # read from whole arrays, because making a slice takes as long as reading ten of them.
 @compiled(nogil=True, fastmath={"reassoc", "nsz", "nnan"})
-def weigh_moves(similarity, component, problem, search, unit, first, last):
+def weigh_moves(affinity, component, problem, search, unit, first, last):
     """Find the best component for the groups first <= g < last, in place.
 
     What a row adds to a tree is at most the sum of its heaviest edge and, for every
@@ -248,14 +248,14 @@ def weigh_moves(similarity, component, problem, search, unit, first, last):
                 top = -np.inf
                 total = 0.0
                 for p in range(starts[c], starts[c + 1]):
-                    value = similarity[v, rows[p]]
+                    value = affinity[v, rows[p]]
                     top = value if value > top else top
                     total += value - floor if value > floor else 0.0
                 added[g, c] = total + (top if top < floor else floor)
                 if added[g, c] > reach:
-                    added[g, c] = _added(similarity, v, c, search)
+                    added[g, c] = _added(affinity, v, c, search)
             else:
-                weight = _joined(similarity, g, c, search)
+                weight = _joined(affinity, g, c, search)
                 added[g, c] = weight - search.totals[c]
         search.gains[g] = 0.0
         if changed[home]:
@@ -289,7 +289,7 @@ def _is_apart(group, rows, first, last, problem):
 
 
 @inner
-def _added(similarity, v, c, search):
+def _added(affinity, v, c, search):
     """What row v adds to the tree of component c, of m rows. O(m).
 
     From the leaves up, each row compares its heaviest connection to v with the edge to
@@ -302,7 +302,7 @@ def _added(similarity, v, c, search):
     connections = search.scratch
     m = search.starts[c + 1] - first
     for p in range(m):
-        connections[p] = similarity[v, search.rows[first + p]]
+        connections[p] = affinity[v, search.rows[first + p]]
     total = 0.0
     for p in range(m - 1, 0, -1):
         connection = connections[p]
@@ -315,15 +315,15 @@ def _added(similarity, v, c, search):
 
 
 @inner
-def _joined(similarity, group, c, search):
+def _joined(affinity, group, c, search):
     """Weight of the tree of component c with a group."""
     own = search.members[search.firsts[group] : search.firsts[group + 1]]
     rows = search.rows[search.starts[c] : search.starts[c + 1]]
-    return tree_of_rows(similarity, np.concatenate((rows, own)), search.places)
+    return tree_of_rows(affinity, np.concatenate((rows, own)), search.places)
 
 
 @inner
-def _lost(similarity, own, home, search):
+def _lost(affinity, own, home, search):
     """What the tree of the component `home` loses without the rows `own` (a,).
 
     O(m²) for a tree of m rows.
@@ -351,11 +351,11 @@ def _lost(similarity, own, home, search):
     # As many edges as rows go: those that are left are still one tree.
     if n_cut == len(own):
         return cut
-    return search.totals[home] - tree_of_rows(similarity, rest, search.places)
+    return search.totals[home] - tree_of_rows(affinity, rest, search.places)
 
 
 @compiled(nogil=True)
-def carry_out(similarity, component, search, unit, n_most):
+def carry_out(affinity, component, search, unit, n_most):
     """Make the moves that a round proposes, in place, from the largest gain down.
 
     Continues until none is left, or `n_most` losses have been computed; returns whether
@@ -378,7 +378,7 @@ def carry_out(similarity, component, search, unit, n_most):
         if used[home] or used[target]:
             search.gains[g] = 0.0
         elif not search.is_known[g]:
-            lost = _lost(similarity, own, home, search)
+            lost = _lost(affinity, own, home, search)
             search.lost[g] = np.rint(lost / unit)
             search.is_known[g] = True
             search.gains[g] = search.top[g] - search.lost[g]

@@ -1,4 +1,4 @@
-"""Prim on a dense similarity: trees of some rows, and of rows contracted to blocks.
+"""Prim on a dense affinity: trees of some rows, and of rows contracted to blocks.
 
 The tree of a set of rows is that of the total order of edges: the heavier edge
 first, then the smaller (i, j) with i < j.
@@ -11,7 +11,7 @@ from skdiffclust.forests._trees._union_find import precedes
 
 
 @inner
-def tree_of_rows(similarity, rows, up):
+def tree_of_rows(affinity, rows, up):
     """Write the maximum spanning tree of `rows` into `up`; return its weight. O(m²).
 
     ``up[v]`` becomes the neighbour of v towards the root rows[0], which gets -1. The
@@ -33,7 +33,7 @@ def tree_of_rows(similarity, rows, up):
         best = 0
         top = -np.inf
         for a in range(n_active):
-            value = similarity[newest, active[a]]
+            value = affinity[newest, active[a]]
             if value >= key[a]:
                 j = active[a]
                 if value > key[a] or precedes(-value, newest, j, -key[a], via[a], j):

@@ -11,7 +11,7 @@ _MAX_COLOURING_NODES = 200_000
 
 
 class ConstrainedProblem(NamedTuple):
-    """What a constrained forest needs besides the similarity, computed once.
+    """What a constrained forest needs besides the affinity, computed once.
 
     Attributes
     ----------

@@ -25,20 +25,20 @@ def improve_tree_cut(cut, lengths, samples, constraints, can_move=True):
         return replace(cut, solver="greedy")
     order = samples.order
     weights = samples.weights
-    similarity = _similarities(lengths)
+    affinity = _affinities(lengths)
     groups = constraints.groups
-    if similarity.max(initial=0.0) <= 0:  # otherwise zero is a length like any other
+    if affinity.max(initial=0.0) <= 0:  # otherwise zero is a length like any other
         rows = np.argsort(order)
         groups = join_groups(groups, rows[cut.edges[cut.lengths == 0]])
     edges, labels = improve_cut(
-        similarity,
+        affinity,
         cut.labels[order],
         groups,
         constraints,
         cut.min_cluster_size if cut.min_cluster_size > 1 else 0,
         None if weights is None else weights[order],
     )
-    values = -similarity[edges[:, 0], edges[:, 1]]
+    values = -affinity[edges[:, 0], edges[:, 1]]
     edges = order[edges]
     in_order = cut_order(edges, values)
     parts = np.empty_like(labels)
@@ -52,26 +52,26 @@ def improve_tree_cut(cut, lengths, samples, constraints, can_move=True):
     )
 
 
-def _similarities(lengths):
+def _affinities(lengths):
     """Return the negative distances (n, n), the same bits on both sides."""
     n_samples = lengths.n_samples
-    similarity = np.empty((n_samples, n_samples))
+    affinity = np.empty((n_samples, n_samples))
     everyone = np.arange(n_samples)
     step = max(1, _LENGTHS_AT_ONCE // n_samples)
     for start in range(0, n_samples, step):
         rows = everyone[start : start + step]
         block = -lengths.finish(lengths.between(rows, everyone[start:]))
-        similarity[start : start + step, start:] = block
-        similarity[start:, start : start + step] = block.T
-    return similarity
+        affinity[start : start + step, start:] = block
+        affinity[start:, start : start + step] = block.T
+    return affinity
 
 
-def improve_cut(similarity, labels, groups, constraints, min_size=0, weights=None):
+def improve_cut(affinity, labels, groups, constraints, min_size=0, weights=None):
     """Return the forest that moves reach from a partition that satisfies constraints.
 
     Parameters
     ----------
-    similarity : ndarray of shape (n_samples, n_samples), float64
+    affinity : ndarray of shape (n_samples, n_samples), float64
     labels : ndarray of shape (n_samples,), int64
         Components to start from.
     groups : ndarray of shape (n_samples,), int64
@@ -110,7 +110,7 @@ def improve_cut(similarity, labels, groups, constraints, min_size=0, weights=Non
     # As Python, which checks for an interruption between the steps. Without a compiler
     # there is nothing but the function.
     run = getattr(improve, "py_func", improve)
-    run(similarity, labels, problem, search)
+    run(affinity, labels, problem, search)
     lower = np.flatnonzero(search.up >= 0)
     return np.sort(np.column_stack([lower, search.up[lower]]), axis=1), labels
 

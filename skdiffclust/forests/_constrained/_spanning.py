@@ -1,4 +1,4 @@
-"""The maximum spanning k-forest as a function of a similarity."""
+"""The maximum spanning k-forest as a function of an affinity."""
 
 from dataclasses import dataclass
 from numbers import Integral
@@ -29,14 +29,14 @@ class SpanningForest:
     Attributes
     ----------
     edges : ndarray of shape (n_samples - n_clusters, 2), int64
-        Edges (i, j) with i < j, in order of increasing similarity.
+        Edges (i, j) with i < j, in order of increasing affinity.
     labels : ndarray of shape (n_samples,), int64
         Tree of each sample. Trees are numbered in order of decreasing size.
     weight : float
-        Sum of the similarities of the edges, in which each edge counts once.
+        Sum of the affinities of the edges, in which each edge counts once.
     solver : str
         Algorithm that found the forest: "exact" without constraints, "local_search"
-        with constraints, and "greedy" with constraints on a sparse similarity.
+        with constraints, and "greedy" with constraints on a sparse affinity.
     """
 
     edges: np.ndarray
@@ -52,7 +52,7 @@ class SpanningForest:
         Returns
         -------
         adjacency : csr_array of shape (n_samples, n_samples), float64
-            1 for both entries of each edge, 0 elsewhere. So ``<A, similarity>``, the
+            1 for both entries of each edge, 0 elsewhere. So ``<A, affinity>``, the
             sum of the products of all entries, is twice the `weight`.
 
         References
@@ -97,28 +97,28 @@ class SpanningForest:
 
 @validate_params(
     {
-        "similarity": ["array-like", "sparse matrix"],
+        "affinity": ["array-like", "sparse matrix"],
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
         "constraints": ["array-like", "sparse matrix", None],
     },
     prefer_skip_nested_validation=True,
 )
 def maximum_spanning_forest(
-    similarity, n_clusters, *, constraints=None
+    affinity, n_clusters, *, constraints=None
 ) -> SpanningForest:
-    """Compute the spanning forest of k trees with the largest total similarity.
+    """Compute the spanning forest of k trees with the largest total affinity.
 
     This is the clustering operator of [1]_ (Definitions 2 and 5): single linkage with k
-    clusters, for any similarity. Without constraints, and with at most one labelled
+    clusters, for any affinity. Without constraints, and with at most one labelled
     sample per class, the forest is exact. With other constraints, the problem is
     NP-hard. A greedy forest is then improved by moving samples and groups between its
     trees, which comes within 1 % of the optimum on average on small problems. For a
-    sparse similarity, the greedy forest is returned.
+    sparse affinity, the greedy forest is returned.
 
     Parameters
     ----------
-    similarity : array-like or sparse matrix of shape (n_samples, n_samples)
-        Symmetric, finite similarity of any sign. The diagonal is ignored. In a sparse
+    affinity : array-like or sparse matrix of shape (n_samples, n_samples)
+        Symmetric, finite affinity of any sign. The diagonal is ignored. In a sparse
         matrix, the stored entries, including zeros, are the edges.
     n_clusters : int
         Number of trees k. It must be at most n_samples, and at least 1, the number of
@@ -137,12 +137,12 @@ def maximum_spanning_forest(
     Raises
     ------
     ValueError
-        If the similarity is not square or not finite, the constraints contradict each
+        If the affinity is not square or not finite, the constraints contradict each
         other, or no forest of `n_clusters` trees satisfies them.
 
     Notes
     -----
-    Among equal similarities, the pair with the smaller indices is taken first, so the
+    Among equal affinities, the pair with the smaller indices is taken first, so the
     forest is unique. The cost is O(n²) in time and O(n) in memory in addition to the
     input. With constraints, it is O(n²) in memory and O(n²) in time for each of a few
     rounds of moves; the first such call compiles kernels, see
@@ -156,8 +156,8 @@ def maximum_spanning_forest(
     Examples
     --------
     >>> from skdiffclust.forests import maximum_spanning_forest
-    >>> similarity = [[0, 5, 1], [5, 0, 2], [1, 2, 0]]
-    >>> forest = maximum_spanning_forest(similarity, n_clusters=2)
+    >>> affinity = [[0, 5, 1], [5, 0, 2], [1, 2, 0]]
+    >>> forest = maximum_spanning_forest(affinity, n_clusters=2)
     >>> forest.edges, forest.labels, forest.weight
     (array([[0, 1]]), array([0, 0, 1]), 5.0)
     >>> forest.connectivity().toarray()
@@ -165,8 +165,8 @@ def maximum_spanning_forest(
            [1., 1., 0.],
            [0., 0., 1.]])
     """
-    similarity = check_precomputed(similarity, name="similarity", kind="similarity")
-    n_samples = similarity.shape[0]
+    affinity = check_precomputed(affinity, name="affinity", kind="affinity")
+    n_samples = affinity.shape[0]
     if n_clusters > n_samples:
         raise ValueError(
             "The 'n_clusters' parameter of maximum_spanning_forest must be at most the "
@@ -175,23 +175,23 @@ def maximum_spanning_forest(
         )
     constraints = constraints_from_matrix(constraints, n_samples)
     check_feasible(constraints, n_clusters)
-    make_lengths = lengths_of_graph if issparse(similarity) else lengths_of_matrix
-    tree = grow_tree(make_lengths(-similarity), constraints, n_clusters=n_clusters)
+    make_lengths = lengths_of_graph if issparse(affinity) else lengths_of_matrix
+    tree = grow_tree(make_lengths(-affinity), constraints, n_clusters=n_clusters)
     if n_clusters < tree.n_parts:
         raise ValueError(
             "The 'n_clusters' parameter of maximum_spanning_forest must be at least "
             f"{tree.n_parts}, the number of parts that no edge joins. Got {n_clusters} "
-            "instead. Use more clusters, or store more similarities."
+            "instead. Use more clusters, or store more affinities."
         )
     is_cut = mask(cut(tree, n_clusters - 1)[0], tree)
     edges = tree.edges[~is_cut]
     labels = components(edges, n_samples)
-    if constraints is None or issparse(similarity):
+    if constraints is None or issparse(affinity):
         weight = float(-tree.lengths[~is_cut].sum())
         search = "exact" if constraints is None else "greedy"
         return SpanningForest(edges, relabel_by_size(labels)[0], weight, search)
-    edges, labels = improve_cut(similarity, labels, constraints.groups, constraints)
-    values = similarity[edges[:, 0], edges[:, 1]]
+    edges, labels = improve_cut(affinity, labels, constraints.groups, constraints)
+    values = affinity[edges[:, 0], edges[:, 1]]
     edges = edges[cut_order(edges, -values)]
     return SpanningForest(
         edges, relabel_by_size(labels)[0], float(values.sum()), "local_search"

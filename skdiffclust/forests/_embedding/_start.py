@@ -44,7 +44,7 @@ class EmbeddingSettings:
 
     Attributes
     ----------
-    similarity : {"sqeuclidean", "cosine"}
+    affinity : {"sqeuclidean", "cosine"}
     n_perturbations : int
         Noisy copies of a batch.
     batch_size : int
@@ -52,7 +52,7 @@ class EmbeddingSettings:
         "auto" is computed at the start, see `noise_scale_of` and `learning_rate_of`.
     """
 
-    similarity: str
+    affinity: str
     n_perturbations: int
     batch_size: int
     noise_scale: float | str
@@ -372,14 +372,14 @@ def learning_rate_of(parameter, first_weights, step):
     return step * largest * float(np.sqrt(np.mean(shares * shares)))
 
 
-def noise_scale_of(parameter, similarity_of, n_samples, batch_size, random_state):
+def noise_scale_of(parameter, affinity_of, n_samples, batch_size, random_state):
     """Return the scale of the noise: the parameter, or what "auto" is.
 
     The gap over √2, so that the noise of two pairs differs by the gap, in standard
     deviation, and exchanges the two in one of six draws. The gap is how much more
     similar the nearest other sample of a batch is than the second, the mean over the
     samples of a few batches at the start.
-    ``similarity_of(rows)`` is the standardised similarity (b, b) of samples.
+    ``affinity_of(rows)`` is the standardised affinity (b, b) of samples.
     """
     if parameter != "auto":
         return float(parameter)
@@ -389,9 +389,9 @@ def noise_scale_of(parameter, similarity_of, n_samples, batch_size, random_state
     gaps = []
     for _ in range(_N_BATCHES):
         rows = random_state.choice(n_samples, batch_size, replace=False)
-        similarity = np.array(similarity_of(rows))
-        np.fill_diagonal(similarity, -np.inf)
-        nearest = np.partition(similarity, batch_size - 2, axis=1)[:, -2:]
+        affinity = np.array(affinity_of(rows))
+        np.fill_diagonal(affinity, -np.inf)
+        nearest = np.partition(affinity, batch_size - 2, axis=1)[:, -2:]
         gaps.append(nearest[:, 1] - nearest[:, 0])
     scale = float(np.mean(gaps)) / np.sqrt(2.0)
     return max(scale, _LEAST_NOISE) if np.isfinite(scale) else _LEAST_NOISE

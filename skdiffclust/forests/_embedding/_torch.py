@@ -20,7 +20,7 @@ from skdiffclust.forests._embedding._training import (
     noise_of_batch,
     start_rates,
 )
-from skdiffclust.forests._perturbed._torch import partial_loss, standardized_similarity
+from skdiffclust.forests._perturbed._torch import partial_loss, standardized_affinity
 
 _SAMPLES_AT_A_TIME = 1024
 
@@ -96,8 +96,8 @@ class ModuleTrainer:
         noise = noise_of_batch(self.settings, self.rates, self.rng)
         dtype = next(self.module.parameters()).dtype
         embedding = self.module(to_tensor(self.X[rows], self.device, dtype))
-        similarity = standardized_similarity(embedding, self.settings.similarity)
-        return partial_loss(similarity, constraints, n_clusters, noise)
+        affinity = standardized_affinity(embedding, self.settings.affinity)
+        return partial_loss(affinity, constraints, n_clusters, noise)
 
     def attributes(self):
         """Return the fitted attributes that hold what was trained."""

@@ -12,14 +12,14 @@ from skdiffclust.forests._embedding._start import (
     learning_rate_of,
     noise_scale_of,
 )
+from skdiffclust.forests._perturbed._affinity import (
+    standardized_affinity,
+    standardized_affinity_with_vjp,
+)
 from skdiffclust.forests._perturbed._hash import draw_seed
 from skdiffclust.forests._perturbed._perturbation import partial_loss_with_gradient
 from skdiffclust.forests._perturbed._relation import relation_of
 from skdiffclust.forests._perturbed._samplers import Noise
-from skdiffclust.forests._perturbed._similarity import (
-    standardized_similarity,
-    standardized_similarity_with_vjp,
-)
 from skdiffclust.metrics import connectivity_error
 
 
@@ -98,7 +98,7 @@ class EncoderTrainer:
     def loss_and_gradients(self, batch):
         """Return the partial loss of a batch, and its gradients by the arrays.
 
-        A batch is (rows, constraints, n_clusters). NaN where the similarity is not
+        A batch is (rows, constraints, n_clusters). NaN where the affinity is not
         finite.
         """
         rows, constraints, n_clusters = batch
@@ -106,19 +106,19 @@ class EncoderTrainer:
         embedding, inputs = self.encoder.forward(
             dense_batch(self.X, rows).astype(self.encoder.dtype, copy=False)
         )
-        similarity, vjp = standardized_similarity_with_vjp(
-            embedding, self.settings.similarity
+        affinity, vjp = standardized_affinity_with_vjp(
+            embedding, self.settings.affinity
         )
-        if not np.isfinite(similarity).all():
+        if not np.isfinite(affinity).all():
             gradients = [np.full_like(array, np.nan) for array in self.encoder.arrays]
             return np.nan, gradients
-        relation = relation_of(0.5 * (similarity + similarity.T))
+        relation = relation_of(0.5 * (affinity + affinity.T))
         loss, by_edges = partial_loss_with_gradient(
             relation, constraints, n_clusters, noise
         )
         gradient = vjp(relation.spread(by_edges)).astype(embedding.dtype)
         gradients = self.encoder.backward(gradient, inputs)
-        if self.settings.similarity == "sqeuclidean":
+        if self.settings.affinity == "sqeuclidean":
             # Distances do not depend on the last biases. Rounding would move them, and
             # if the unit of X is tiny, by more than all samples differ.
             gradients[-1][:] = 0.0
@@ -177,7 +177,7 @@ def start_rates(settings, embed, X, random_state, first_weights=None, step=None)
     """
     noise_scale = noise_scale_of(
         settings.noise_scale,
-        lambda rows: standardized_similarity(embed(X[rows]), settings.similarity),
+        lambda rows: standardized_affinity(embed(X[rows]), settings.affinity),
         X.shape[0],
         settings.batch_size,
         random_state,
@@ -207,10 +207,10 @@ def loop_checkpoint(trainer, folder, params, data, outputs, resume):
     )
 
 
-def units_of(embedding, similarity):
+def units_of(embedding, affinity):
     """Return the center and scale of an embedding, which training leaves undetermined.
 
-    (embedding - center) / scale has mean 0, unless the similarity is the cosine, and
+    (embedding - center) / scale has mean 0, unless the affinity is the cosine, and
     a root mean square of 1. A float or an array (n_components,), and a float, in the
     dtype of the embedding (n, n_components).
     """
@@ -219,14 +219,14 @@ def units_of(embedding, similarity):
     if not np.isfinite(embedding).all():
         return zero, one
     wide = embedding.astype(np.float64)
-    center = zero if similarity == "cosine" else wide.mean(axis=0)
+    center = zero if affinity == "cosine" else wide.mean(axis=0)
     scale = np.sqrt(np.mean((wide - center) ** 2))
     if not np.finfo(embedding.dtype).tiny < scale < np.inf:
         return zero, one
     return np.asarray(center, dtype=embedding.dtype), embedding.dtype.type(scale)
 
 
-def batch_error(embedding, y, n_clusters, batch_size, similarity):
+def batch_error(embedding, y, n_clusters, batch_size, affinity):
     """Return the connectivity error of labels (n,) and forests of batches of samples.
 
     Batches are taken in the order of the samples, as in the paper; a last one of a
@@ -245,7 +245,7 @@ def batch_error(embedding, y, n_clusters, batch_size, similarity):
         if n_known == len(labels):
             k = len(np.unique(labels))
         samples = embedding[first : first + batch_size]
-        matrix = standardized_similarity(samples, similarity)
+        matrix = standardized_affinity(samples, affinity)
         predicted = maximum_spanning_forest(0.5 * (matrix + matrix.T), k).labels
         wrong += n_known**2 * connectivity_error(labels, predicted)
         n_pairs += n_known**2

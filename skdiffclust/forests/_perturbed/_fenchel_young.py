@@ -1,4 +1,4 @@
-"""Losses between a similarity and a known forest, or known links."""
+"""Losses between an affinity and a known forest, or known links."""
 
 from numbers import Real
 from typing import Literal, overload
@@ -33,7 +33,7 @@ _LOSS_RULES = {
 
 @overload
 def fenchel_young_loss(
-    similarity,
+    affinity,
     forest,
     *,
     noise_scale: float = ...,
@@ -45,7 +45,7 @@ def fenchel_young_loss(
 
 @overload
 def fenchel_young_loss(
-    similarity,
+    affinity,
     forest,
     *,
     noise_scale: float = ...,
@@ -57,7 +57,7 @@ def fenchel_young_loss(
 
 @validate_params(_LOSS_RULES, prefer_skip_nested_validation=True)
 def fenchel_young_loss(
-    similarity,
+    affinity,
     forest,
     *,
     noise_scale: float = 0.1,
@@ -65,28 +65,28 @@ def fenchel_young_loss(
     random_state=None,
     return_gradient: bool = False,
 ) -> float | tuple[float, np.ndarray | csr_array]:
-    """Compute the Fenchel-Young loss between a similarity and a known forest.
+    """Compute the Fenchel-Young loss between an affinity and a known forest.
 
     The loss is E[max ⟨A, Σ + εZ⟩ - ⟨A°, Σ + εZ⟩], where the maximum is over all
-    k-forests A, and A° is the target. It is non-negative, convex in the similarity, and
+    k-forests A, and A° is the target. It is non-negative, convex in the affinity, and
     zero if A° is the heaviest forest for all draws. If only links or labels are known,
     use :func:`partial_fenchel_young_loss`.
 
     Parameters
     ----------
-    similarity : array-like or sparse matrix of shape (n_samples, n_samples)
-        Symmetric similarity Σ, as in :func:`perturbed_forest`.
+    affinity : array-like or sparse matrix of shape (n_samples, n_samples)
+        Symmetric affinity Σ, as in :func:`perturbed_forest`.
     forest : array-like of shape (n_edges, 2)
         Target A°: edges as pairs of sample indices, without a cycle. The number of
         clusters is ``n_samples - n_edges``.
     noise_scale : float, default=0.1
-        Scale ε > 0 of the noise, in the units of the similarity.
+        Scale ε > 0 of the noise, in the units of the affinity.
     n_perturbations : int, default=100
         Number of noise samples B, drawn in antithetic pairs.
     random_state : int, RandomState instance or None, default=None
         Determines the noise. Pass an int for reproducible results.
     return_gradient : bool, default=False
-        Whether to return the gradient with respect to the similarity as well.
+        Whether to return the gradient with respect to the affinity as well.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def fenchel_young_loss(
     Raises
     ------
     ValueError
-        If `forest` has a cycle, or edges that are not stored in a sparse similarity.
+        If `forest` has a cycle, or edges that are not stored in a sparse affinity.
 
     Notes
     -----
@@ -109,11 +109,11 @@ def fenchel_young_loss(
     --------
     >>> import numpy as np
     >>> from skdiffclust.forests import fenchel_young_loss
-    >>> similarity = np.array([[0, 9, 1], [9, 0, 2], [1, 2, 0.0]])
-    >>> fenchel_young_loss(similarity, [[0, 1]], random_state=0)
+    >>> affinity = np.array([[0, 9, 1], [9, 0, 2], [1, 2, 0.0]])
+    >>> fenchel_young_loss(affinity, [[0, 1]], random_state=0)
     0.0
     """
-    relation = checked_relation(similarity, 1)
+    relation = checked_relation(affinity, 1)
     n = relation.n_samples
     edges = check_forest(forest, n)
     plan = _loss_noise(noise_scale, n_perturbations, random_state)
@@ -135,7 +135,7 @@ def fenchel_young_loss(
 
 @overload
 def partial_fenchel_young_loss(
-    similarity,
+    affinity,
     constraints,
     n_clusters: int | np.integer,
     *,
@@ -148,7 +148,7 @@ def partial_fenchel_young_loss(
 
 @overload
 def partial_fenchel_young_loss(
-    similarity,
+    affinity,
     constraints,
     n_clusters: int | np.integer,
     *,
@@ -164,7 +164,7 @@ def partial_fenchel_young_loss(
     prefer_skip_nested_validation=True,
 )
 def partial_fenchel_young_loss(
-    similarity,
+    affinity,
     constraints,
     n_clusters: int | np.integer,
     *,
@@ -173,18 +173,18 @@ def partial_fenchel_young_loss(
     random_state=None,
     return_gradient: bool = False,
 ) -> float | tuple[float, np.ndarray]:
-    """Compute the partial Fenchel-Young loss between a similarity and known links.
+    """Compute the partial Fenchel-Young loss between an affinity and known links.
 
     The loss is F_ε(Σ) - F_ε(Σ; M_Ω): the weight that the heaviest k-forest loses, on
     average over the noise, when it has to satisfy the constraints. It is non-negative,
     zero if the constraints are always satisfied, and not convex. Use it to learn an
     embedding: by the chain rule, multiply its gradient by the derivative of the
-    similarity with respect to the embedding.
+    affinity with respect to the embedding.
 
     Parameters
     ----------
-    similarity : array-like of shape (n_samples, n_samples)
-        Symmetric similarity Σ, as in :func:`perturbed_forest`.
+    affinity : array-like of shape (n_samples, n_samples)
+        Symmetric affinity Σ, as in :func:`perturbed_forest`.
     constraints : array-like or sparse matrix
         Partial labels of shape (n_samples,) with -1 for unknown, or a matrix of shape
         (n_samples, n_samples) with +1 for pairs that must share a component, -1 for
@@ -192,14 +192,14 @@ def partial_fenchel_young_loss(
     n_clusters : int
         Number of components k of the forests.
     noise_scale : float, default=0.1
-        Scale ε > 0 of the noise, in the units of the similarity, which should be
+        Scale ε > 0 of the noise, in the units of the affinity, which should be
         divided by its standard deviation first.
     n_perturbations : int, default=100
         Number of noise samples B, drawn in antithetic pairs.
     random_state : int, RandomState instance or None, default=None
         Determines the noise. Pass an int for reproducible results.
     return_gradient : bool, default=False
-        Whether to return the gradient with respect to the similarity as well.
+        Whether to return the gradient with respect to the affinity as well.
 
     Returns
     -------
@@ -213,7 +213,7 @@ def partial_fenchel_young_loss(
     ------
     ValueError
         If the constraints contradict each other or the number of clusters, or the
-        similarity leaves out pairs.
+        affinity leaves out pairs.
 
     See Also
     --------
@@ -232,14 +232,14 @@ def partial_fenchel_young_loss(
     >>> import numpy as np
     >>> from skdiffclust.forests import partial_fenchel_young_loss
     >>> x = np.array([0.0, 0.1, 1.0, 1.3])
-    >>> similarity = -np.subtract.outer(x, x) ** 2
-    >>> loss = partial_fenchel_young_loss(similarity, [0, 1, 1, 1], 2, random_state=0)
+    >>> affinity = -np.subtract.outer(x, x) ** 2
+    >>> loss = partial_fenchel_young_loss(affinity, [0, 1, 1, 1], 2, random_state=0)
     >>> loss > 0.5
     True
-    >>> partial_fenchel_young_loss(similarity, [0, 0, -1, 1], 2, random_state=0) < 0.1
+    >>> partial_fenchel_young_loss(affinity, [0, 0, -1, 1], 2, random_state=0) < 0.1
     True
     """
-    relation = checked_relation(similarity, n_clusters)
+    relation = checked_relation(affinity, n_clusters)
     constraints = constraints_for(relation, constraints)
     plan = _loss_noise(noise_scale, n_perturbations, random_state)
     loss, gradient = partial_loss_with_gradient(relation, constraints, n_clusters, plan)
@@ -275,7 +275,7 @@ def _positions(relation, edges):
     if is_missing.any():
         i, j = edges[np.argmax(is_missing)]
         raise ValueError(
-            "The 'forest' parameter must hold edges of the similarity. Got the edge "
+            "The 'forest' parameter must hold edges of the affinity. Got the edge "
             f"({i}, {j}) instead, which is not stored. Store it, or pass a dense one."
         )
     return np.searchsorted(keys, wanted)

@@ -59,7 +59,7 @@ class PerturbedForestResult:
     prefer_skip_nested_validation=False,
 )
 def perturbed_forest(
-    similarity,
+    affinity,
     n_clusters: int | np.integer,
     *,
     noise_scale: float = 0.1,
@@ -69,23 +69,23 @@ def perturbed_forest(
     random_state=None,
     return_connectivity: bool = False,
 ) -> PerturbedForestResult:
-    """Average the maximum spanning k-forests of noisy copies of a similarity.
+    """Average the maximum spanning k-forests of noisy copies of an affinity.
 
     This is a Monte Carlo estimate of the perturbed forest A_ε(Σ) = E[A_k*(Σ + εZ)]
     (Definition 6 of the paper). Unlike the forest itself, which is piecewise constant,
-    it is a smooth function of the similarity. Use it to see which edges of a clustering
+    it is a smooth function of the affinity. Use it to see which edges of a clustering
     are certain or, with :func:`partial_fenchel_young_loss` and :mod:`skdiffclust.nn`,
-    to learn a similarity.
+    to learn an affinity.
 
     Parameters
     ----------
-    similarity : array-like or sparse matrix of shape (n_samples, n_samples)
-        Symmetric similarity Σ of any sign. The diagonal is ignored. In a sparse matrix,
+    affinity : array-like or sparse matrix of shape (n_samples, n_samples)
+        Symmetric affinity Σ of any sign. The diagonal is ignored. In a sparse matrix,
         the stored entries are the edges.
     n_clusters : int
         Number of components k of each forest.
     noise_scale : float, default=0.1
-        Scale ε of the noise, in the units of the similarity, which should be divided by
+        Scale ε of the noise, in the units of the affinity, which should be divided by
         its standard deviation first. With 0, the result is the exact forest.
     n_perturbations : int, default=100
         Number of noise samples B, drawn in antithetic pairs.
@@ -95,7 +95,7 @@ def perturbed_forest(
     constraints : array-like or sparse matrix, default=None
         Constraints M_Ω: partial labels of shape (n_samples,) with -1 for unknown, or a
         matrix of shape (n_samples, n_samples) with +1 for pairs that must share a
-        component, -1 for pairs that must not, and 0 for unknown. They need a similarity
+        component, -1 for pairs that must not, and 0 for unknown. They need an affinity
         of all pairs.
     random_state : int, RandomState instance or None, default=None
         Determines the noise. Pass an int for reproducible results.
@@ -110,18 +110,18 @@ def perturbed_forest(
     Raises
     ------
     ValueError
-        If the similarity is not square and finite, the graph has more components than
+        If the affinity is not square and finite, the graph has more components than
         `n_clusters`, or the constraints contradict each other or the number of
         clusters.
 
     See Also
     --------
-    partial_fenchel_young_loss : Loss between a similarity and known links.
+    partial_fenchel_young_loss : Loss between an affinity and known links.
 
     Notes
     -----
     The forests are computed by Kruskal's algorithm in O(n²) memory for any number of
-    perturbations, or in O(n_edges) for a sparse similarity. The noise is a function of
+    perturbations, or in O(n_edges) for a sparse affinity. The noise is a function of
     (seed, draw, i, j), so that the result does not depend on the number of threads, and
     free and constrained forests of the same seed share their noise. It is computed with
     32 bits and is therefore bounded: ``|z| < 6.34`` for normal noise. Without
@@ -145,12 +145,12 @@ def perturbed_forest(
     >>> import numpy as np
     >>> from skdiffclust.forests import perturbed_forest
     >>> x = np.array([0.0, 0.1, 1.0, 1.3])
-    >>> similarity = -np.subtract.outer(x, x) ** 2
-    >>> result = perturbed_forest(similarity, 2, random_state=0)
+    >>> affinity = -np.subtract.outer(x, x) ** 2
+    >>> result = perturbed_forest(affinity, 2, random_state=0)
     >>> result.forest.shape, float(result.forest.sum() / 2)
     ((4, 4), 2.0)
     """
-    relation = checked_relation(similarity, n_clusters)
+    relation = checked_relation(affinity, n_clusters)
     constraints = constraints_for(relation, constraints)
     n_perturbations = int(n_perturbations) if noise_scale > 0 else 1
     plan = Noise(
@@ -177,16 +177,16 @@ class SampleSums:
     totals: np.ndarray
 
 
-def checked_relation(similarity, n_clusters):
-    """Check a similarity and list its edges."""
-    similarity = check_precomputed(similarity, name="similarity", kind="similarity")
-    n = similarity.shape[0]
+def checked_relation(affinity, n_clusters):
+    """Check an affinity and list its edges."""
+    affinity = check_precomputed(affinity, name="affinity", kind="affinity")
+    n = affinity.shape[0]
     if n_clusters > n:
         raise ValueError(
             f"The 'n_clusters' parameter must be at most the number of samples, {n}. "
             f"Got {n_clusters} instead. Use fewer clusters."
         )
-    return relation_of(similarity)
+    return relation_of(affinity)
 
 
 def constraints_for(relation, constraints):
@@ -194,8 +194,8 @@ def constraints_for(relation, constraints):
     constraints = constraints_from_matrix(constraints, relation.n_samples)
     if constraints is not None and not relation.is_complete:
         raise ValueError(
-            "The 'constraints' parameter must be None for a sparse similarity that "
-            "leaves out pairs. Got constraints instead. Pass a dense similarity."
+            "The 'constraints' parameter must be None for a sparse affinity that "
+            "leaves out pairs. Got constraints instead. Pass a dense affinity."
         )
     return constraints
 
@@ -239,7 +239,7 @@ def connectivity_of(sums, plan):
 
 
 def vjp(relation, sampler, plan, *, forest=None, connectivity=None):
-    """Pull cotangents of A_ε or M_ε back to the similarity, by the score function.
+    """Pull cotangents of A_ε or M_ε back to the affinity, by the score function.
 
     Parameters
     ----------
@@ -253,8 +253,8 @@ def vjp(relation, sampler, plan, *, forest=None, connectivity=None):
     Returns
     -------
     ndarray of shape (n_edges,)
-        Half of the derivative by the similarity of each pair, so that the symmetric
-        matrix of it is the gradient by the entries of the similarity.
+        Half of the derivative by the affinity of each pair, so that the symmetric
+        matrix of it is the gradient by the entries of the affinity.
     """
     from skdiffclust.forests._perturbed._monte_carlo import products_with_connectivity
 

@@ -1,4 +1,4 @@
-"""The edges of a similarity as a row-major list, which the kernels run on."""
+"""The edges of an affinity as a row-major list, which the kernels run on."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -9,7 +9,7 @@ from scipy import sparse
 
 @dataclass(frozen=True, eq=False)
 class Relation:
-    """Edges i < j of a similarity, row by row.
+    """Edges i < j of an affinity, row by row.
 
     Attributes
     ----------
@@ -21,7 +21,7 @@ class Relation:
         Larger end of each edge.
     ends : tuple of two ndarray of shape (n_edges,), int32
         Both ends of each edge.
-    similarity : ndarray or csr_array of shape (n_samples, n_samples)
+    affinity : ndarray or csr_array of shape (n_samples, n_samples)
         The matrix that was given; results are dense or sparse as it is.
     """
 
@@ -30,7 +30,7 @@ class Relation:
     indptr: np.ndarray
     columns: np.ndarray
     ends: tuple
-    similarity: object
+    affinity: object
 
     def restricted(self, kept):
         """Return the Relation of some edges, ascending positions (m,)."""
@@ -55,7 +55,7 @@ class Relation:
     def spread(self, values):
         """Return values (n_edges,) as a symmetric matrix of the kind of the input."""
         shape = (self.n_samples, self.n_samples)
-        if sparse.issparse(self.similarity):
+        if sparse.issparse(self.affinity):
             upper = sparse.csr_array((values, self.columns, self.indptr), shape=shape)
             return (upper + upper.T).tocsr() if len(values) else upper
         matrix = np.zeros(shape)
@@ -64,16 +64,16 @@ class Relation:
         return matrix
 
 
-def relation_of(similarity):
-    """Return the Relation of a checked similarity, dense or sparse."""
-    n = similarity.shape[0]
-    if sparse.issparse(similarity):
-        upper = sparse.triu(similarity, 1)
+def relation_of(affinity):
+    """Return the Relation of a checked affinity, dense or sparse."""
+    n = affinity.shape[0]
+    if sparse.issparse(affinity):
+        upper = sparse.triu(affinity, 1)
         ends = upper.row, upper.col
         weights = upper.data
     else:
         ends = np.triu_indices(n, 1)
-        weights = similarity[ends]
+        weights = affinity[ends]
     heads, columns = ends = tuple(end.astype(np.int32) for end in ends)
     indptr = np.append(0, np.cumsum(np.bincount(heads, minlength=n)))
-    return Relation(n, weights, indptr, columns, ends, similarity)
+    return Relation(n, weights, indptr, columns, ends, affinity)

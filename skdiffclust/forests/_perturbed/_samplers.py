@@ -158,7 +158,7 @@ def _lowest_accepted(relation, n_clusters):
 
 
 class ConstrainedSampler:
-    """Constrained k-forests of noisy copies of a dense similarity.
+    """Constrained k-forests of noisy copies of a dense affinity.
 
     Each sample has the partition of Kruskal's algorithm that skips the edges which the
     constraints forbid, and a maximum spanning tree in each part. Where cannot-links
@@ -231,7 +231,7 @@ def make_sampler(relation, constraints, n_clusters, noise):
     largest = max(relation.largest, noise.scale)
     if not largest <= MOST:
         raise ValueError(
-            "The 'similarity' and 'noise_scale' parameters must be at most "
+            "The 'affinity' and 'noise_scale' parameters must be at most "
             f"{MOST:g} in absolute value. Got {largest:.3g} instead. Divide both by "
             "the same number, which changes no forest."
         )

@@ -1,4 +1,4 @@
-"""Forests of a batch of similarities: on the CPU, or all together on a device."""
+"""Forests of a batch of affinities: on the CPU, or all together on a device."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ from skdiffclust.forests._perturbed._samplers import MOST, Noise, make_sampler
 
 @dataclass(frozen=True)
 class Request:
-    """What a call asks for, besides the similarity."""
+    """What a call asks for, besides the affinity."""
 
     n_clusters: int
     noise: Noise
@@ -43,28 +43,28 @@ def _is_usable(matrix):
         return True
     if np.isneginf(matrix).any():
         warn(
-            "A similarity is -inf, for which the result is NaN: -inf is no mask. Pass "
+            "An affinity is -inf, for which the result is NaN: -inf is no mask. Pass "
             "cannot-links as constraints for pairs that must not share a cluster, or "
-            "give them a similarity far below all others, for example the least one "
+            "give them an affinity far below all others, for example the least one "
             "minus a hundred times noise_scale.",
         )
     return False
 
 
 class OnCpu:
-    """Forests of a batch of similarities, one after another by the compiled kernels.
+    """Forests of a batch of affinities, one after another by the compiled kernels.
 
     From a copy on the CPU, whatever their device; NaN for what is not finite.
 
     Parameters
     ----------
-    similarity : tensor of shape (b, n, n)
+    affinity : tensor of shape (b, n, n)
     requests : list of b Request
     """
 
-    def __init__(self, similarity, requests):
-        self.device = similarity.device
-        self.matrices = to_numpy(_symmetrized(similarity, torch.float64))
+    def __init__(self, affinity, requests):
+        self.device = affinity.device
+        self.matrices = to_numpy(_symmetrized(affinity, torch.float64))
         self.requests = requests
 
     def relations(self):
@@ -128,14 +128,14 @@ def _sampler(relation, request):
 
 
 class Fused:
-    """Forests of a batch of similarities on a device, found together.
+    """Forests of a batch of affinities on a device, found together.
 
-    Nothing is read by the host. NaN where a similarity is not finite, or a number of
+    Nothing is read by the host. NaN where an affinity is not finite, or a number of
     clusters is less than that of classes.
 
     Parameters
     ----------
-    similarity : tensor of shape (b, n, n)
+    affinity : tensor of shape (b, n, n)
     sizes : tensor of shape (b,), int32
         Numbers of clusters.
     labels : tensor of shape (b, n), int64, or None
@@ -144,11 +144,11 @@ class Fused:
     noise : Noise
     """
 
-    def __init__(self, similarity, sizes, labels, seeds, noise):
-        self.matrices = _symmetrized(similarity, torch.float32).contiguous()
+    def __init__(self, affinity, sizes, labels, seeds, noise):
+        self.matrices = _symmetrized(affinity, torch.float32).contiguous()
         self.noise = noise
         self.seeds = seeds
-        n = similarity.shape[-1]
+        n = affinity.shape[-1]
         least = torch.ones_like(sizes)
         n_groups = torch.full_like(sizes, n)
         self.classes = None
@@ -237,18 +237,18 @@ def _score_coefficients(products, noise):
 
 
 class Operator(torch.autograd.Function):
-    """A_ε, F_ε and M_ε of similarities (b, n, n); M_ε is empty if not requested."""
+    """A_ε, F_ε and M_ε of affinities (b, n, n); M_ε is empty if not requested."""
 
     @staticmethod
-    def forward(ctx, similarity, solver, connectivity):
+    def forward(ctx, affinity, solver, connectivity):
         ctx.solver = solver
         forests, weights, linked = solver.means(connectivity)
         ctx.save_for_backward(forests)
-        ctx.dtype = similarity.dtype
+        ctx.dtype = affinity.dtype
         # The cotangent of an output that is not used is None, and costs nothing.
         ctx.set_materialize_grads(False)
         linked = forests.new_empty(0) if linked is None else linked
-        return tuple(t.to(similarity.dtype) for t in (forests, weights, linked))
+        return tuple(t.to(affinity.dtype) for t in (forests, weights, linked))
 
     @staticmethod
     @differentiated_once
@@ -269,11 +269,11 @@ class Operator(torch.autograd.Function):
 
 
 class PartialLoss(torch.autograd.Function):
-    """Partial losses (b,) of similarities (b, n, n), and their gradients (b, n, n)."""
+    """Partial losses (b,) of affinities (b, n, n), and their gradients (b, n, n)."""
 
     @staticmethod
-    def forward(ctx, similarity, solver):
-        losses, gradients = (part.to(similarity) for part in solver.partial_losses())
+    def forward(ctx, affinity, solver):
+        losses, gradients = (part.to(affinity) for part in solver.partial_losses())
         ctx.save_for_backward(gradients)
         ctx.mark_non_differentiable(gradients)
         return losses, gradients

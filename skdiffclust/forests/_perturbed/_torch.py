@@ -49,7 +49,7 @@ _RULES = {
 
 
 def _is_fused(items):
-    """Whether the forests of similarities (b, n, n) are found on their device.
+    """Whether the forests of affinities (b, n, n) are found on their device.
 
     Of float32, since float64 is there to check gradients.
     """
@@ -88,7 +88,7 @@ class _Perturbed(nn.Module):
     def _warn_of_idle_noise(self, means):
         """Warn once if no draw changed a forest: means (b, n, n) on the CPU, or less.
 
-        Both draws of an antithetic pair then give the forest of the similarity, as
+        Both draws of an antithetic pair then give the forest of the affinity, as
         theirs is also the heaviest of their mean. If there is no other forest, or the
         gradient is zero, nothing is missing.
         """
@@ -101,8 +101,8 @@ class _Perturbed(nn.Module):
             warn(
                 f"The noise of {type(self).__name__} has no effect: each of the "
                 f"{self.n_perturbations} perturbations gives the forest of the "
-                "similarity without noise, and gradients carry no information on "
-                "other forests. Pass standardized_similarity(embedding), or increase "
+                "affinity without noise, and gradients carry no information on "
+                "other forests. Pass standardized_affinity(embedding), or increase "
                 f"noise_scale. It is {self.noise_scale:g}."
             )
 
@@ -147,24 +147,24 @@ class _Perturbed(nn.Module):
         return seeds
 
     def _solver(
-        self, similarity, constraints, n_clusters, *, connectivity=False, clip=False
+        self, affinity, constraints, n_clusters, *, connectivity=False, clip=False
     ):
         """Return the shape of a batch, its items (b, n, n), and their solver.
 
         With `clip`, an item has no more clusters than its constraints leave groups.
         """
-        similarity = trained_tensor(
-            similarity, "similarity", type(self).__name__, "(..., n, n)", constraints
+        affinity = trained_tensor(
+            affinity, "affinity", type(self).__name__, "(..., n, n)", constraints
         )
-        refuse_transforms(similarity, type(self).__name__)
-        n = similarity.shape[-1]
-        if similarity.shape[-2] != n:
+        refuse_transforms(affinity, type(self).__name__)
+        n = affinity.shape[-1]
+        if affinity.shape[-2] != n:
             raise ValueError(
-                "The 'similarity' argument must have shape (..., n, n). Got "
-                f"{tuple(similarity.shape)} instead."
+                "The 'affinity' argument must have shape (..., n, n). Got "
+                f"{tuple(affinity.shape)} instead."
             )
-        batch = similarity.shape[:-2]
-        items = similarity.reshape(-1, n, n)
+        batch = affinity.shape[:-2]
+        items = affinity.reshape(-1, n, n)
         kind = getattr(self, "noise", "normal")
         noise = Noise(float(self.noise_scale), int(self.n_perturbations), kind, 0)
         is_fused = _is_fused(items) and not connectivity
@@ -256,7 +256,7 @@ def _check_shape(n_clusters, batch):
     shape = tuple(np.shape(n_clusters))
     if shape and shape != tuple(batch):
         raise ValueError(
-            "The 'n_clusters' argument must be an integer, or one for each similarity, "
+            "The 'n_clusters' argument must be an integer, or one for each affinity, "
             f"of shape {tuple(batch)}. Got the shape {shape} instead."
         )
 
@@ -307,14 +307,14 @@ def _constraints_of_items(constraints, batch, n):
 
 
 class PerturbedForest(_Perturbed):
-    """Perturbed maximum spanning forest of a similarity, as a differentiable layer.
+    """Perturbed maximum spanning forest of an affinity, as a differentiable layer.
 
     Parameters
     ----------
     n_clusters : int
         Number of components k.
     noise_scale : float, default=0.1
-        Scale ε > 0 of the noise, in the units of the similarity.
+        Scale ε > 0 of the noise, in the units of the affinity.
     n_perturbations : int, default=100
         Number of noise samples B, drawn in antithetic pairs.
     noise : {"normal", "gumbel"}, default="normal"
@@ -329,7 +329,7 @@ class PerturbedForest(_Perturbed):
     F_ε is the mean of ⟨A, Σ + εZ⟩, and its gradient A_ε is exact for the noise drawn.
     The gradients of A_ε and M_ε are estimated with the score function; they are noisy
     and require many noise samples. The forests of CUDA tensors are found on the GPU,
-    all similarities (..., n, n) together, if Triton is installed, the dtype is float32,
+    all affinities (..., n, n) together, if Triton is installed, the dtype is float32,
     n is 2 to 4096, M_ε is not requested, and constraints are labels. All others are
     found by compiled kernels on the CPU, from a copy. Both use the same noise for the
     same seed. Labels on a GPU are not checked: where they allow fewer clusters, fewer
@@ -353,18 +353,18 @@ class PerturbedForest(_Perturbed):
     @outside_compiler
     @in_full_precision
     def forward(
-        self, similarity, constraints=None, return_connectivity=False
+        self, affinity, constraints=None, return_connectivity=False
     ) -> tuple[torch.Tensor, ...]:
-        """Compute the perturbed forests of similarities.
+        """Compute the perturbed forests of affinities.
 
         Parameters
         ----------
-        similarity : tensor of shape (..., n, n)
-            Similarity. It is symmetrised, and its diagonal is ignored.
+        affinity : tensor of shape (..., n, n)
+            Affinity. It is symmetrised, and its diagonal is ignored.
         constraints : tensor or array, default=None
             Partial labels of shape (n,) or (..., n), with -1 for unknown, or matrices
             of shape (n, n) or (..., n, n) with +1 for must-links, -1 for cannot-links
-            and 0 for unknown. For n similarities, (n, n) are labels of each.
+            and 0 for unknown. For n affinities, (n, n) are labels of each.
         return_connectivity : bool, default=False
             Whether to return the perturbed connectivity M_ε as well.
 
@@ -379,10 +379,10 @@ class PerturbedForest(_Perturbed):
 
         Notes
         -----
-        All of them are NaN where the similarity is not finite.
+        All of them are NaN where the affinity is not finite.
         """
         batch, items, solver = self._solver(
-            similarity, constraints, self.n_clusters, connectivity=return_connectivity
+            affinity, constraints, self.n_clusters, connectivity=return_connectivity
         )
         results = Operator.apply(items, solver, return_connectivity)
         self._warn_of_idle_noise(results[0])
@@ -392,22 +392,22 @@ class PerturbedForest(_Perturbed):
 
 
 class PartialFenchelYoungLoss(_Perturbed):
-    """Partial Fenchel-Young loss between a similarity and known labels or links.
+    """Partial Fenchel-Young loss between an affinity and known labels or links.
 
     Parameters
     ----------
     n_clusters : int or None
         Number of components k. With None, it must be passed in each call.
     noise_scale : float, default=0.1
-        Scale ε > 0 of the noise, in the units of the similarity. Use
-        :func:`~skdiffclust.nn.standardized_similarity` to obtain similarities with a
+        Scale ε > 0 of the noise, in the units of the affinity. Use
+        :func:`~skdiffclust.nn.standardized_affinity` to obtain affinities with a
         standard deviation of 1.
     n_perturbations : int, default=100
         Number of noise samples B, drawn in antithetic pairs.
     noise : {"normal", "gumbel"}, default="normal"
         Distribution of the noise.
     reduction : {"mean", "sum", "none"}, default="none"
-        What is returned for a batch of similarities: all losses, or their mean or sum.
+        What is returned for a batch of affinities: all losses, or their mean or sum.
     seed : int or None, default=None
         Seed of the noise. With an int, every call uses the same noise.
     generator : torch.Generator or None, default=None
@@ -426,10 +426,10 @@ class PartialFenchelYoungLoss(_Perturbed):
     Examples
     --------
     >>> import torch
-    >>> from skdiffclust.nn import PartialFenchelYoungLoss, standardized_similarity
+    >>> from skdiffclust.nn import PartialFenchelYoungLoss, standardized_affinity
     >>> embedding = torch.tensor([[0.0], [1.0], [5.0], [6.0]], requires_grad=True)
     >>> loss = PartialFenchelYoungLoss(2)(
-    ...     standardized_similarity(embedding), torch.tensor([0, -1, -1, 0]))
+    ...     standardized_affinity(embedding), torch.tensor([0, -1, -1, 0]))
     >>> loss.backward()
     >>> embedding.grad.shape
     torch.Size([4, 1])
@@ -453,45 +453,45 @@ class PartialFenchelYoungLoss(_Perturbed):
 
     @outside_compiler
     @in_full_precision
-    def forward(self, similarity, constraints, n_clusters=None) -> torch.Tensor:
-        """Compare similarities with what is known.
+    def forward(self, affinity, constraints, n_clusters=None) -> torch.Tensor:
+        """Compare affinities with what is known.
 
         Parameters
         ----------
-        similarity : tensor of shape (..., n, n)
-            Similarity. It is symmetrised, and its diagonal is ignored.
+        affinity : tensor of shape (..., n, n)
+            Affinity. It is symmetrised, and its diagonal is ignored.
         constraints : tensor, array or None
             Partial labels of shape (n,) or (..., n), with -1 for unknown, or -100, that
             the losses of torch ignore, or matrices of shape (n, n) or (..., n, n) with
             +1 for must-links, -1 for cannot-links and 0 for unknown. For n
-            similarities, (n, n) are labels of each.
+            affinities, (n, n) are labels of each.
         n_clusters : int, tensor or array of shape (...,), or None, default=None
-            Number of components of this call, or of each similarity; None is that of
+            Number of components of this call, or of each affinity; None is that of
             the module. Fewer are taken where the constraints leave fewer groups.
 
         Returns
         -------
         tensor of shape (...,), or () with a reduction
-            NaN where the similarity is not finite.
+            NaN where the affinity is not finite.
         """
         n_clusters = self.n_clusters if n_clusters is None else n_clusters
         batch, items, solver = self._solver(
-            similarity, constraints, n_clusters, clip=True
+            affinity, constraints, n_clusters, clip=True
         )
         losses, gradients = PartialLoss.apply(items, solver)
         self._warn_of_idle_noise(gradients)
         return _reduced(losses.reshape(batch), self.reduction)
 
 
-def partial_loss(similarity, constraints, n_clusters, noise):
+def partial_loss(affinity, constraints, n_clusters, noise):
     """Return the partial loss () of a tensor (n, n), for Constraints and a Noise."""
-    items = similarity[None]
+    items = affinity[None]
     if _is_fused(items) and _is_of_labels(constraints):
-        device = similarity.device
+        device = affinity.device
         solver = Fused(
             items,
             torch.full((1,), n_clusters, dtype=torch.int32, device=device),
-            _labels_of([constraints], len(similarity), device),
+            _labels_of([constraints], len(affinity), device),
             torch.full((1,), _signed(noise.seed), device=device),
             noise,
         )
@@ -501,16 +501,16 @@ def partial_loss(similarity, constraints, n_clusters, noise):
 
 
 class FenchelYoungLoss(_Perturbed):
-    """Fenchel-Young loss between a similarity and a known forest.
+    """Fenchel-Young loss between an affinity and a known forest.
 
     Parameters
     ----------
     noise_scale : float, default=0.1
-        Scale ε > 0 of the noise, in the units of the similarity.
+        Scale ε > 0 of the noise, in the units of the affinity.
     n_perturbations : int, default=100
         Number of noise samples B, drawn in antithetic pairs.
     reduction : {"mean", "sum", "none"}, default="none"
-        What is returned for a batch of similarities: all losses, or their mean or sum.
+        What is returned for a batch of affinities: all losses, or their mean or sum.
     seed : int or None, default=None
         Seed of the noise. With an int, every call uses the same noise.
     generator : torch.Generator or None, default=None
@@ -546,49 +546,47 @@ class FenchelYoungLoss(_Perturbed):
 
     @outside_compiler
     @in_full_precision
-    def forward(self, similarity, forest) -> torch.Tensor:
-        """Compute the loss between a similarity and a target forest.
+    def forward(self, affinity, forest) -> torch.Tensor:
+        """Compute the loss between an affinity and a target forest.
 
         Parameters
         ----------
-        similarity : tensor of shape (..., n, n)
-            Similarity. It is symmetrised, and its diagonal is ignored.
+        affinity : tensor of shape (..., n, n)
+            Affinity. It is symmetrised, and its diagonal is ignored.
         forest : tensor or array of shape (m, 2)
             Edges of the target forest, which must not contain a cycle. It is the same
-            for all similarities.
+            for all affinities.
 
         Returns
         -------
         tensor of shape (...,), or () with a reduction
-            Loss, which is non-negative up to rounding. NaN where the similarity is not
+            Loss, which is non-negative up to rounding. NaN where the affinity is not
             finite.
         """
         owner = type(self).__name__
-        similarity = trained_tensor(
-            similarity, "similarity", owner, "(..., n, n)", forest
-        )
-        n = similarity.shape[-1]
-        if _is_on(similarity.device, forest):
+        affinity = trained_tensor(affinity, "affinity", owner, "(..., n, n)", forest)
+        n = affinity.shape[-1]
+        if _is_on(affinity.device, forest):
             edges = forest.to(torch.int64)
         else:
             edges = _fenchel_young.check_forest(_off_the_device(forest), n)
-            edges = to_tensor(edges, similarity.device)
+            edges = to_tensor(edges, affinity.device)
         i, j = edges.T
-        batch, items, solver = self._solver(similarity, None, n - len(edges))
+        batch, items, solver = self._solver(affinity, None, n - len(edges))
         forests, weights, _ = Operator.apply(items, solver, False)
         self._warn_of_idle_noise(forests)
         weights = weights.reshape(batch)
-        reached = similarity[..., i, j].sum(dim=-1) + similarity[..., j, i].sum(dim=-1)
+        reached = affinity[..., i, j].sum(dim=-1) + affinity[..., j, i].sum(dim=-1)
         return _reduced(weights - reached, self.reduction)
 
 
 @in_full_precision
-def standardized_similarity(
+def standardized_affinity(
     embedding,
     kind: Literal["sqeuclidean", "rbf", "cosine"]
     | Callable[[torch.Tensor], torch.Tensor] = "sqeuclidean",
 ) -> torch.Tensor:
-    """Compute similarities between samples with mean 0 and standard deviation 1.
+    """Compute affinities between samples with mean 0 and standard deviation 1.
 
     The result is (Σ - mean) / std, where mean and standard deviation are taken over all
     n² entries, including the diagonal, and are differentiated as well. The scale of the
@@ -600,45 +598,45 @@ def standardized_similarity(
     embedding : tensor of shape (..., n, d)
         Samples.
     kind : {"sqeuclidean", "rbf", "cosine"} or callable, default="sqeuclidean"
-        Similarity: minus the squared distance d², exp(-d² / mean d²), the cosine, or a
+        Affinity: minus the squared distance d², exp(-d² / mean d²), the cosine, or a
         function of the embedding that returns a tensor of shape (..., n, n).
 
     Returns
     -------
     tensor of shape (..., n, n)
-        Standardised similarities. If all entries are equal, they are zero, with a
+        Standardised affinities. If all entries are equal, they are zero, with a
         finite gradient. They are computed and returned in float32 for embeddings of
         half precision and under autocast.
     """
     embedding = trained_tensor(
-        embedding, "embedding", "standardized_similarity", "(..., n, d)"
+        embedding, "embedding", "standardized_affinity", "(..., n, d)"
     )
     if callable(kind):
-        similarity = kind(embedding)
+        affinity = kind(embedding)
     elif kind == "cosine":
         rows = nn.functional.normalize(embedding, dim=-1)
-        similarity = rows @ rows.mT
+        affinity = rows @ rows.mT
     elif kind in ("sqeuclidean", "rbf"):
         rows = embedding - embedding.mean(dim=-2, keepdim=True)
         squares = (rows**2).sum(dim=-1)
         distances = squares[..., :, None] + squares[..., None, :] - 2 * rows @ rows.mT
         eye = torch.eye(rows.shape[-2], dtype=torch.bool, device=rows.device)
         distances = distances.clamp(min=0).masked_fill(eye, 0)
-        similarity = -distances
+        affinity = -distances
         if kind == "rbf":
             mean = distances.mean(dim=(-2, -1), keepdim=True)
-            similarity = torch.exp(similarity / mean.clamp(min=_tiny(mean)))
+            affinity = torch.exp(affinity / mean.clamp(min=_tiny(mean)))
     else:
         raise ValueError(
             "The 'kind' argument must be 'sqeuclidean', 'rbf', 'cosine' or a function. "
             f"Got {kind!r} instead."
         )
-    if similarity.numel():
+    if affinity.numel():
         # By a power of two, which changes no other bit, so that no square underflows.
-        largest = similarity.detach().abs().amax(dim=(-2, -1), keepdim=True)
+        largest = affinity.detach().abs().amax(dim=(-2, -1), keepdim=True)
         exponent = torch.frexp(largest).exponent - 1
-        similarity = similarity / torch.ldexp(torch.ones_like(largest), exponent)
-    centred = similarity - similarity.mean(dim=(-2, -1), keepdim=True)
+        affinity = affinity / torch.ldexp(torch.ones_like(largest), exponent)
+    centred = affinity - affinity.mean(dim=(-2, -1), keepdim=True)
     variance = (centred**2).mean(dim=(-2, -1), keepdim=True)
     return centred / variance.clamp(min=_tiny(variance)).sqrt()
 

@@ -209,7 +209,7 @@ def _count(counts, key, is_kept, sign, n):
 
 @triton.jit
 def forests_kernel(
-    similarities,
+    affinities,
     sizes,
     seeds,
     scale,
@@ -228,7 +228,7 @@ def forests_kernel(
 ):
     """Count the edges of forests of noisy copies: free ones, less those under labels.
 
-    similarities (b, n, n) float32; sizes (b,) int32, numbers of trees; seeds (b,)
+    affinities (b, n, n) float32; sizes (b,) int32, numbers of trees; seeds (b,)
     int64; first_of_class (b, n) int32, the first sample of the class of each, -1
     without a label, and n_classes (b,) int32; counts (b, n, n) int32, of i < j; totals
     (b, s) float64, weights; edges (b, s, n) int32, i * 4096 + j or -1, scratch where
@@ -238,7 +238,7 @@ def forests_kernel(
     sample = tl.program_id(1) * TILE + tl.arange(0, TILE)[:, None]
     is_sample = sample < n_samples
     columns = tl.arange(0, N)[None, :]
-    matrix = similarities + item * n * n
+    matrix = affinities + item * n * n
     counts += item * n * n
     seed = tl.load(seeds + item).to(tl.uint64, bitcast=True)
     step = tl.full((), _GOLDEN, tl.uint64)
@@ -342,7 +342,7 @@ def find_forests(matrices, sizes, seeds, noise, classes=None, *, free=True):
     Parameters
     ----------
     matrices : tensor of shape (b, n, n), float32
-        Symmetric similarities; 2 <= n <= 4096.
+        Symmetric affinities; 2 <= n <= 4096.
     sizes : tensor of shape (b,), int32
         Numbers of trees, at least 1 and at least the number of classes.
     seeds : tensor of shape (b,), int64

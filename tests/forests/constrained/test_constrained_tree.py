@@ -12,33 +12,33 @@ from skdiffclust import SpanningForestClustering
 from skdiffclust.forests import maximum_spanning_forest, perturbed_forest
 
 
-def sampled(similarity, known, k):
+def sampled(affinity, known, k):
     """Labels and edges of the forest that perturbed forests are made of."""
     found = perturbed_forest(
-        similarity, k, noise_scale=0, constraints=known, return_connectivity=True
+        affinity, k, noise_scale=0, constraints=known, return_connectivity=True
     )
     edges = np.column_stack(np.nonzero(np.triu(found.forest)))
     labels = np.unique(found.connectivity, axis=0, return_inverse=True)[1]
     return labels.ravel(), edges  # NumPy 2.0 returns (n, 1)
 
 
-def single(similarity, known, k):
+def single(affinity, known, k):
     """Labels and edges of one forest."""
-    forest = maximum_spanning_forest(similarity, k, constraints=known)
+    forest = maximum_spanning_forest(affinity, k, constraints=known)
     return forest.labels, forest.edges
 
 
 @pytest.fixture(params=[sampled, single])
 def solve(request):
-    """``solve(similarity, known, k) -> labels (n,), edges (m, 2)``, checked."""
+    """``solve(affinity, known, k) -> labels (n,), edges (m, 2)``, checked."""
 
-    def solve(similarity, known, k):
-        labels, edges = request.param(similarity, known, k)
-        assert len(edges) == len(similarity) - k and meets(labels, links_of(known))
+    def solve(affinity, known, k):
+        labels, edges = request.param(affinity, known, k)
+        assert len(edges) == len(affinity) - k and meets(labels, links_of(known))
         assert len(np.unique(labels)) == k
         assert (labels[edges[:, 0]] == labels[edges[:, 1]]).all()
-        weight = similarity[edges[:, 0], edges[:, 1]].sum()
-        assert weight == pytest.approx(weight_of(similarity, labels))
+        weight = affinity[edges[:, 0], edges[:, 1]].sum()
+        assert weight == pytest.approx(weight_of(affinity, labels))
         return labels, edges
 
     return solve
@@ -73,24 +73,24 @@ def meets(labels, links):
     return ~((same & (links < 0)) | (~same & (links > 0))).any(axis=(-2, -1))
 
 
-def tree_weight(similarity, rows):
+def tree_weight(affinity, rows):
     """Weight of the heaviest tree of some rows, by scipy."""
     if len(rows) < 2:
         return 0.0
-    inside = similarity[np.ix_(rows, rows)]
+    inside = affinity[np.ix_(rows, rows)]
     shift = inside.max() + 1.0
     shortest = minimum_spanning_tree(np.triu(shift - inside, 1)).sum()
     return shift * (len(rows) - 1) - shortest
 
 
-def weight_of(similarity, labels):
+def weight_of(affinity, labels):
     parts = [np.flatnonzero(labels == c) for c in np.unique(labels)]
-    return sum(tree_weight(similarity, rows) for rows in parts)
+    return sum(tree_weight(affinity, rows) for rows in parts)
 
 
-def optimum(similarity, links, k):
+def optimum(affinity, links, k):
     """Weight of the best constrained forest by enumeration, -inf if there is none."""
-    n = len(similarity)
+    n = len(affinity)
     labels = partitions(n, k)
     labels = labels[meets(labels, links)]
     if not len(labels):
@@ -98,23 +98,23 @@ def optimum(similarity, links, k):
     sets = np.stack([(labels == c) @ (1 << np.arange(n)) for c in range(k)])
     needed, inverse = np.unique(sets, return_inverse=True)
     weights = [
-        tree_weight(similarity, np.flatnonzero((s >> np.arange(n)) & 1)) for s in needed
+        tree_weight(affinity, np.flatnonzero((s >> np.arange(n)) & 1)) for s in needed
     ]
     return np.array(weights)[inverse.reshape(sets.shape)].sum(axis=0).max()
 
 
-def greedy_weight(similarity, links, k):
+def greedy_weight(affinity, links, k):
     """Weight of the published greedy, must-links first; -inf where it is stuck."""
-    n = len(similarity)
+    n = len(affinity)
     i, j = np.triu_indices(n, 1)
     component, total, n_components = np.arange(n), 0.0, n
-    raised = similarity + 1e6 * (links > 0)
+    raised = affinity + 1e6 * (links > 0)
     for e in np.argsort(-raised[i, j], kind="stable"):
         one, other = component == component[i[e]], component == component[j[e]]
         if one[j[e]] or (links[np.ix_(one, other)] < 0).any() or n_components == k:
             continue
         component[other] = component[i[e]]
-        total += similarity[i[e], j[e]]
+        total += affinity[i[e], j[e]]
         n_components -= 1
     return total if n_components == k and meets(component, links) else -np.inf
 
@@ -130,18 +130,18 @@ def random_links(rng, n, n_must, n_cannot):
 
 
 def random_instance(rng, kind):
-    """Similarity, partial labels or links, and k."""
+    """Affinity, partial labels or links, and k."""
     n = rng.randint(4, 8)
     k = rng.randint(1, n)
-    similarity = rng.randn(n, n)
+    affinity = rng.randn(n, n)
     if rng.rand() < 0.5:
         points = rng.randn(n, 2)
-        similarity = -((points[:, None] - points[None]) ** 2).sum(axis=2)
-    similarity = np.triu(similarity, 1)
-    similarity = similarity + similarity.T
+        affinity = -((points[:, None] - points[None]) ** 2).sum(axis=2)
+    affinity = np.triu(affinity, 1)
+    affinity = affinity + affinity.T
     if kind == "labels":
-        return similarity, rng.randint(-1, 3, size=n), k
-    return similarity, random_links(rng, n, *rng.randint(0, 7, 2)), k
+        return affinity, rng.randint(-1, 3, size=n), k
+    return affinity, random_links(rng, n, *rng.randint(0, 7, 2)), k
 
 
 def gap_to_brute_force(solve, kind, n_instances, seed):
@@ -152,18 +152,18 @@ def gap_to_brute_force(solve, kind, n_instances, seed):
     rng = np.random.RandomState(seed)
     gap, total, n_feasible = 0.0, 0.0, 0
     while n_feasible < n_instances:
-        similarity, known, k = random_instance(rng, kind)
+        affinity, known, k = random_instance(rng, kind)
         links = links_of(known)
-        best = optimum(similarity, links, k)
+        best = optimum(affinity, links, k)
         if best == -np.inf:
             with pytest.raises(ValueError, match="parameter|contradict"):
-                solve(similarity, known, k)
+                solve(affinity, known, k)
             continue
         n_feasible += 1
-        _, edges = solve(similarity, known, k)
-        weight = similarity[edges[:, 0], edges[:, 1]].sum()
+        _, edges = solve(affinity, known, k)
+        weight = affinity[edges[:, 0], edges[:, 1]].sum()
         assert weight <= best + 1e-9
-        assert weight >= greedy_weight(similarity, links, k) - 1e-9
+        assert weight >= greedy_weight(affinity, links, k) - 1e-9
         gap, total = gap + best - weight, total + abs(best)
     return gap / total
 
@@ -189,17 +189,17 @@ def test_the_forest_of_the_definition(global_random_seed):
     for case in range(60):
         n, k = rng.randint(5, 40), rng.randint(1, 8)
         ties = rng.randint(-3, 4, size=(n, n)).astype(float)
-        similarity = np.triu(rng.randn(n, n) if case % 3 else ties, 1)
-        similarity = similarity + similarity.T
+        affinity = np.triu(rng.randn(n, n) if case % 3 else ties, 1)
+        affinity = affinity + affinity.T
         known = random_links(rng, n, n // 4, n // 2)
         if case % 2:
             known = np.where(rng.rand(n) < 0.5, rng.randint(0, k, n), -1)
         try:
-            found = [sampled(similarity, known, k), single(similarity, known, k)]
+            found = [sampled(affinity, known, k), single(affinity, known, k)]
         except ValueError:
             continue
         for (labels, edges), moves in zip(found, (False, True), strict=True):
-            expected = constrained_forest(similarity, known, k, moves=moves)
+            expected = constrained_forest(affinity, known, k, moves=moves)
             same = labels[:, None] == labels
             assert np.array_equal(same, expected[0][:, None] == expected[0])
             assert set(map(tuple, edges)) == set(map(tuple, expected[1]))
@@ -210,30 +210,30 @@ def test_the_forest_of_the_definition(global_random_seed):
 @pytest.mark.parametrize("min_size", [1, 4])
 def test_moves_end_where_no_row_makes_the_forest_heavier(min_size, global_random_seed):
     rng, n, k = np.random.RandomState(global_random_seed), 15, 3
-    similarity = np.triu(rng.randn(n, n), 1)
-    similarity = similarity + similarity.T
+    affinity = np.triu(rng.randn(n, n), 1)
+    affinity = affinity + affinity.T
     known = np.where(np.arange(n) < 6, np.arange(n) % k, -1)
-    distances = similarity.max() + 1 - similarity
+    distances = affinity.max() + 1 - affinity
     np.fill_diagonal(distances, 0)
     model = SpanningForestClustering(
         k, metric="precomputed", cut_rule="longest", min_cluster_size=min_size
     ).fit(distances, partial_labels=known)
     assert model.solver_ == "local_search"
     labels = model.labels_
-    weight = weight_of(similarity, labels)
+    weight = weight_of(affinity, labels)
     for v, c in product(np.flatnonzero(known < 0), range(k)):
         moved = labels.copy()
         moved[v] = c
         if np.bincount(moved, minlength=k)[labels[v]] >= min_size:
-            assert weight_of(similarity, moved) <= weight + 1e-9
+            assert weight_of(affinity, moved) <= weight + 1e-9
 
 
 def test_the_example_on_which_greedy_fails(solve):
     # Must-link (0, 1) at -5 while 2 is close to both: greedy has -4, the best is +2.
-    similarity = np.array([[0, -5.0, 1], [-5, 0, 1], [1, 1, 0]])
-    _, edges = solve(similarity, [0, 0, -1], 1)
-    assert similarity[edges[:, 0], edges[:, 1]].sum() == 2
-    assert greedy_weight(similarity, links_of([0, 0, -1]), 1) == -4
+    affinity = np.array([[0, -5.0, 1], [-5, 0, 1], [1, 1, 0]])
+    _, edges = solve(affinity, [0, 0, -1], 1)
+    assert affinity[edges[:, 0], edges[:, 1]].sum() == 2
+    assert greedy_weight(affinity, links_of([0, 0, -1]), 1) == -4
 
 
 def links_between(n, pairs):
@@ -249,11 +249,11 @@ def cycle(n):
 
 def test_the_path_on_which_greedy_is_stuck(solve):
     # Cannot-links 0-1-2-3 and k = 2: {0, 2}, {1, 3} only; greedy joins 0 and 3 first.
-    similarity = np.zeros((4, 4))
-    similarity[0, 3] = similarity[3, 0] = 5.0
+    affinity = np.zeros((4, 4))
+    affinity[0, 3] = affinity[3, 0] = 5.0
     links = links_between(4, [[0, 1], [1, 2], [2, 3]])
-    assert greedy_weight(similarity, links, 2) == -np.inf
-    _, edges = solve(similarity, links, 2)
+    assert greedy_weight(affinity, links, 2) == -np.inf
+    _, edges = solve(affinity, links, 2)
     assert sorted(edges.tolist()) == [[0, 2], [1, 3]]
 
 

@@ -24,21 +24,21 @@ def symmetric(rng, n, integers=False):
     return upper + upper.T
 
 
-def heaviest(similarity, n_clusters):
-    """Largest total similarity of a forest with this many trees, by enumeration."""
-    n = len(similarity)
+def heaviest(affinity, n_clusters):
+    """Largest total affinity of a forest with this many trees, by enumeration."""
+    n = len(affinity)
     forests = all_forests(n, n - n_clusters)
-    return max(sum(similarity[pair] for pair in forest) for forest in forests)
+    return max(sum(affinity[pair] for pair in forest) for forest in forests)
 
 
-def checked_kruskal(similarity, n_clusters, labels):
+def checked_kruskal(affinity, n_clusters, labels):
     """Greedy forest: links inside classes first, then what keeps classes apart."""
-    n = len(similarity)
+    n = len(affinity)
     i, j = np.triu_indices(n, 1)
     tree, known = np.arange(n), labels.copy()
     linked = (labels[i] == labels[j]) & (labels[i] >= 0)
     edges = set()
-    for e in np.lexsort((j, i, -similarity[i, j], ~linked)):
+    for e in np.lexsort((j, i, -affinity[i, j], ~linked)):
         a, b = tree[i[e]], tree[j[e]]
         both = {int(c) for c in known[(tree == a) | (tree == b)] if c >= 0}
         if a == b or len(both) > 1 or len(edges) == n - n_clusters:
@@ -53,30 +53,30 @@ def test_the_heaviest_forest_by_enumeration(seed, global_random_seed):
     seed += 1000 * global_random_seed
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 7))
-    similarity = symmetric(rng, n, integers=seed % 2)
+    affinity = symmetric(rng, n, integers=seed % 2)
     for n_clusters in range(1, n + 1):
-        forest = maximum_spanning_forest(similarity, n_clusters)
-        assert forest.weight == pytest.approx(heaviest(similarity, n_clusters))
+        forest = maximum_spanning_forest(affinity, n_clusters)
+        assert forest.weight == pytest.approx(heaviest(affinity, n_clusters))
         assert forest.edges.shape == (n - n_clusters, 2)
         i, j = forest.edges.T
-        assert forest.weight == pytest.approx(similarity[i, j].sum())
+        assert forest.weight == pytest.approx(affinity[i, j].sum())
         assert len(set(forest.labels)) == n_clusters
         assert np.array_equal(forest.labels[i], forest.labels[j])
 
 
 def test_seven_rows(global_random_seed):
-    similarity = symmetric(np.random.default_rng(global_random_seed), 7)
+    affinity = symmetric(np.random.default_rng(global_random_seed), 7)
     for n_clusters in (3, 5):
-        forest = maximum_spanning_forest(similarity, n_clusters)
-        assert forest.weight == pytest.approx(heaviest(similarity, n_clusters))
+        forest = maximum_spanning_forest(affinity, n_clusters)
+        assert forest.weight == pytest.approx(heaviest(affinity, n_clusters))
 
 
-def weight_of_partition(similarity, labels):
+def weight_of_partition(affinity, labels):
     """Weight of the best forest whose trees have these rows."""
     total = 0.0
     for c in np.unique(labels):
         rows = np.flatnonzero(labels == c)
-        total += maximum_spanning_forest(similarity[np.ix_(rows, rows)], 1).weight
+        total += maximum_spanning_forest(affinity[np.ix_(rows, rows)], 1).weight
     return total
 
 
@@ -85,22 +85,20 @@ def test_partial_labels_are_never_worse_than_checked_kruskal(seed, global_random
     seed += 1000 * global_random_seed
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 15))
-    similarity = symmetric(rng, n, integers=seed % 4 == 0)
+    affinity = symmetric(rng, n, integers=seed % 4 == 0)
     labels = np.where(rng.random(n) < 0.5, rng.integers(0, 3, n), -1)
     if seed % 5 == 0:  # at most one row in a class, where greed is right
         labels[np.setdiff1d(np.arange(n), np.unique(labels, return_index=True)[1])] = -1
     n_classes = len(set(labels[labels >= 0]))
     n_most = n_classes + np.sum(labels < 0)
     n_clusters = int(rng.integers(max(1, n_classes), n_most + 1))
-    forest = maximum_spanning_forest(similarity, n_clusters, constraints=labels)
+    forest = maximum_spanning_forest(affinity, n_clusters, constraints=labels)
     i, j = forest.edges.T
     assert forest.solver == "local_search"
-    assert forest.weight == pytest.approx(similarity[i, j].sum())
-    assert forest.weight == pytest.approx(
-        weight_of_partition(similarity, forest.labels)
-    )
-    greedy = checked_kruskal(similarity, n_clusters, labels)
-    least = sum(similarity[pair] for pair in greedy)
+    assert forest.weight == pytest.approx(affinity[i, j].sum())
+    assert forest.weight == pytest.approx(weight_of_partition(affinity, forest.labels))
+    greedy = checked_kruskal(affinity, n_clusters, labels)
+    least = sum(affinity[pair] for pair in greedy)
     assert forest.weight >= least - 1e-9
     if seed % 5 == 0:
         assert set(map(tuple, forest.edges)) == greedy
@@ -108,7 +106,7 @@ def test_partial_labels_are_never_worse_than_checked_kruskal(seed, global_random
     clusterer = SpanningForestClustering(
         n_clusters, metric="precomputed", cut_rule="longest"
     )
-    distances = similarity.max() + 1 - similarity
+    distances = affinity.max() + 1 - affinity
     np.fill_diagonal(distances, 0)
     clusterer.fit(distances, partial_labels=labels)
     assert clusterer.solver_ == "local_search"
@@ -117,29 +115,29 @@ def test_partial_labels_are_never_worse_than_checked_kruskal(seed, global_random
         np.sort(forest.edges), np.sort(clusterer.forest_edges_)
     )
     perturbed = perturbed_forest(
-        similarity, n_clusters, noise_scale=0, constraints=labels
+        affinity, n_clusters, noise_scale=0, constraints=labels
     )
     # Without moves it is between the two.
     assert least - 1e-9 <= perturbed.weight / 2 <= forest.weight + 1e-9
 
 
 def test_the_best_way_between_linked_rows_leads_through_another():
-    similarity = np.array([[0, -5, 1], [-5, 0, 1], [1, 1, 0.0]])
+    affinity = np.array([[0, -5, 1], [-5, 0, 1], [1, 1, 0.0]])
     links = [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
-    assert maximum_spanning_forest(similarity, 1, constraints=links).weight == 2
-    perturbed = perturbed_forest(similarity, 1, noise_scale=0, constraints=links)
+    assert maximum_spanning_forest(affinity, 1, constraints=links).weight == 2
+    perturbed = perturbed_forest(affinity, 1, noise_scale=0, constraints=links)
     assert perturbed.weight / 2 == 2
-    distances = 1 - similarity - np.eye(3)
+    distances = 1 - affinity - np.eye(3)
     clusterer = SpanningForestClustering(1, metric="precomputed")
     clusterer.fit(distances, must_link=[[0, 1]])
     assert sorted(map(tuple, clusterer.forest_edges_)) == [(0, 2), (1, 2)]
 
 
 def test_must_links_as_a_matrix():
-    similarity = np.array([[0, 9, 1, 2], [9, 0, 3, 4], [1, 3, 0, 5], [2, 4, 5, 0.0]])
+    affinity = np.array([[0, 9, 1, 2], [9, 0, 3, 4], [1, 3, 0, 5], [2, 4, 5, 0.0]])
     linked = np.zeros((4, 4), dtype=int)
     linked[0, 2] = 1
-    forest = maximum_spanning_forest(similarity, 2, constraints=linked)
+    forest = maximum_spanning_forest(affinity, 2, constraints=linked)
     # Greedy takes 0-2 and 0-1, a weight of 10; 0-1 and 1-2 weigh 12.
     assert forest.edges.tolist() == [[1, 2], [0, 1]]
     assert forest.labels.tolist() == [0, 0, 0, 1]
@@ -172,33 +170,33 @@ def test_results_are_frozen():
 
 
 @pytest.mark.parametrize(
-    "similarity, n_clusters, constraints, message",
+    "affinity, n_clusters, constraints, message",
     [
-        (np.zeros((2, 3)), 1, None, "'similarity' parameter must be a square matrix"),
-        ([[0, np.nan], [np.nan, 0]], 1, None, "'similarity' parameter must be finite"),
+        (np.zeros((2, 3)), 1, None, "'affinity' parameter must be a square matrix"),
+        ([[0, np.nan], [np.nan, 0]], 1, None, "'affinity' parameter must be finite"),
         (np.zeros((2, 2)), 3, None, "at most the number of samples, 2. Got 3"),
         (csr_array((3, 3)), 2, None, "at least 3, the number of parts"),
         (np.zeros((2, 2)), 1, [0, 1], "at least 2, the number of classes"),
         (np.zeros((2, 2)), 2, [0, 0], "at most 1, the number of groups"),
     ],
 )
-def test_bad_requests(similarity, n_clusters, constraints, message):
+def test_bad_requests(affinity, n_clusters, constraints, message):
     with pytest.raises(ValueError, match=message):
-        maximum_spanning_forest(similarity, n_clusters, constraints=constraints)
+        maximum_spanning_forest(affinity, n_clusters, constraints=constraints)
 
 
 @pytest.mark.parametrize("n, k", [(1, 1), (7, 7), (12, 3), (40, 1)])
 def test_matrices_of_the_definitions(n, k, global_random_seed):
     rng = np.random.default_rng(global_random_seed)
-    similarity = rng.normal(size=(n, n))
-    similarity += similarity.T
-    forest = maximum_spanning_forest(similarity, k)
+    affinity = rng.normal(size=(n, n))
+    affinity += affinity.T
+    forest = maximum_spanning_forest(affinity, k)
     adjacency = forest.adjacency()
     assert adjacency.shape == (n, n)
     assert adjacency.nnz == 2 * (n - k)
     assert np.array_equal(adjacency.toarray(), adjacency.T.toarray())
     assert not adjacency.diagonal().any()
-    assert (adjacency * similarity).sum() == pytest.approx(2 * forest.weight, abs=1e-12)
+    assert (adjacency * affinity).sum() == pytest.approx(2 * forest.weight, abs=1e-12)
     connectivity = forest.connectivity()
     same = forest.labels[:, None] == forest.labels[None, :]
     assert np.array_equal(connectivity.toarray(), same.astype(float))

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from skdiffclust import SpanningForestEmbedding
 from skdiffclust._constraints import as_constraints
 from skdiffclust.forests._embedding import _start
-from skdiffclust.forests._perturbed._similarity import standardized_similarity
+from skdiffclust.forests._perturbed._affinity import standardized_affinity
 
 
 def anisotropic(n=50, d=6, seed=0):
@@ -275,12 +275,12 @@ def test_neighbors_are_the_union_of_both_sides(global_random_seed):
 
 def test_automatic_noise_is_the_gap_of_the_two_nearest():
     X = np.random.RandomState(0).normal(size=(20, 2))
-    similarity = standardized_similarity(X, "sqeuclidean")
-    ranked = np.sort(similarity - 9e9 * np.eye(20), axis=1)
+    affinity = standardized_affinity(X, "sqeuclidean")
+    ranked = np.sort(affinity - 9e9 * np.eye(20), axis=1)
     expected = np.mean(ranked[:, -1] - ranked[:, -2]) / np.sqrt(2)
     rng = np.random.RandomState(0)
     found = _start.noise_scale_of(
-        "auto", lambda rows: similarity[np.ix_(rows, rows)], 20, 64, rng
+        "auto", lambda rows: affinity[np.ix_(rows, rows)], 20, 64, rng
     )
     assert found == pytest.approx(expected)
     assert _start.noise_scale_of(0.25, None, 20, 64, None) == 0.25

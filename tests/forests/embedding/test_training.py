@@ -9,9 +9,9 @@ from skdiffclust._encoder import Encoder
 from skdiffclust.forests._embedding._informed_batches import InformedBatches
 from skdiffclust.forests._embedding._start import EmbeddingSettings
 from skdiffclust.forests._embedding._training import EncoderTrainer
-from skdiffclust.forests._perturbed._similarity import (
-    standardized_similarity,
-    standardized_similarity_with_vjp,
+from skdiffclust.forests._perturbed._affinity import (
+    standardized_affinity,
+    standardized_affinity_with_vjp,
 )
 
 KINDS = ["sqeuclidean", "cosine"]
@@ -24,21 +24,21 @@ def rows(seed, n=12, d=3):
 
 @pytest.mark.numerical
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_similarity_is_differentiated_as_by_central_differences(
+def test_the_affinity_is_differentiated_as_by_central_differences(
     kind, global_random_seed
 ):
     embedding = rows(global_random_seed)
     weights = rows(global_random_seed + 1, 12, 12)  # not symmetric
-    similarity, vjp = standardized_similarity_with_vjp(embedding, kind)
-    assert_allclose(similarity.mean(), 0, atol=1e-14)
-    assert_allclose(similarity.std(), 1)
+    affinity, vjp = standardized_affinity_with_vjp(embedding, kind)
+    assert_allclose(affinity.mean(), 0, atol=1e-14)
+    assert_allclose(affinity.std(), 1)
     gradient = vjp(weights)
     for index in np.ndindex(embedding.shape):
         sides = []
         for step in (1e-6, -1e-6):
             moved = embedding.copy()
             moved[index] += step
-            sides.append(np.vdot(weights, standardized_similarity(moved, kind)))
+            sides.append(np.vdot(weights, standardized_affinity(moved, kind)))
         assert_allclose(
             gradient[index], np.diff(sides)[0] / -2e-6, rtol=1e-6, atol=1e-7
         )
@@ -48,7 +48,7 @@ def test_the_similarity_is_differentiated_as_by_central_differences(
 @pytest.mark.numerical
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("repeated", [False, True])
-def test_the_similarity_is_that_of_torch(kind, repeated, global_random_seed):
+def test_the_affinity_is_that_of_torch(kind, repeated, global_random_seed):
     import torch
 
     from skdiffclust.forests._perturbed import _torch
@@ -58,9 +58,9 @@ def test_the_similarity_is_that_of_torch(kind, repeated, global_random_seed):
         embedding[5:9] = embedding[0]
     weights = rows(global_random_seed + 1, 12, 12)
     leaf = torch.tensor(embedding, requires_grad=True)
-    theirs = _torch.standardized_similarity(leaf, kind)
+    theirs = _torch.standardized_affinity(leaf, kind)
     (theirs * torch.tensor(weights)).sum().backward()
-    ours, vjp = standardized_similarity_with_vjp(embedding, kind)
+    ours, vjp = standardized_affinity_with_vjp(embedding, kind)
     assert_allclose(ours, theirs.detach().numpy(), atol=1e-12)
     # Where rounding decides the sign of a distance, its gradient may be dropped or not.
     if not repeated:
@@ -68,19 +68,19 @@ def test_the_similarity_is_that_of_torch(kind, repeated, global_random_seed):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_equal_samples_have_no_similarity_and_a_finite_gradient(kind):
-    similarity, vjp = standardized_similarity_with_vjp(np.ones((6, 2)), kind)
-    assert_allclose(similarity, 0, atol=1e-12)
+def test_equal_samples_have_no_affinity_and_a_finite_gradient(kind):
+    affinity, vjp = standardized_affinity_with_vjp(np.ones((6, 2)), kind)
+    assert_allclose(affinity, 0, atol=1e-12)
     assert np.isfinite(vjp(rows(0, 6, 6))).all()
 
 
-def problem(sizes, similarity, seed, dtype=np.float64):
+def problem(sizes, affinity, seed, dtype=np.float64):
     rng = np.random.RandomState(seed)
     X = rng.normal(size=(24, 4)).astype(dtype)
     labels = np.where(np.arange(24) % 2, np.arange(24) % 3, -1)
     constraints = as_constraints(24, partial_labels=labels)
     settings = EmbeddingSettings(
-        similarity,
+        affinity,
         n_perturbations=20,
         batch_size=12,
         noise_scale=0.3,
@@ -92,15 +92,15 @@ def problem(sizes, similarity, seed, dtype=np.float64):
 
 @pytest.mark.torch
 @pytest.mark.numerical
-@pytest.mark.parametrize("similarity", KINDS)
+@pytest.mark.parametrize("affinity", KINDS)
 @pytest.mark.parametrize("sizes", ENCODERS)
 def test_the_loss_of_a_batch_has_the_gradients_of_autograd(
-    sizes, similarity, global_random_seed
+    sizes, affinity, global_random_seed
 ):
     from skdiffclust._torch import encoder_module, module_encoder
     from skdiffclust.forests._embedding._torch import ModuleTrainer
 
-    settings, encoder, X, batches = problem(sizes, similarity, global_random_seed)
+    settings, encoder, X, batches = problem(sizes, affinity, global_random_seed)
     (batch, *_) = batches.epoch(12, np.random.RandomState(0))
     module = encoder_module(encoder)
     rng = np.random.RandomState(1)
@@ -138,13 +138,13 @@ class Loop:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("similarity", KINDS)
+@pytest.mark.parametrize("affinity", KINDS)
 @pytest.mark.parametrize("sizes", ENCODERS)
-def test_epochs_are_those_of_torch(sizes, similarity, global_random_seed):
+def test_epochs_are_those_of_torch(sizes, affinity, global_random_seed):
     from skdiffclust._torch import encoder_module, module_encoder
     from skdiffclust.forests._embedding import _torch
 
-    settings, encoder, X, batches = problem(sizes, similarity, global_random_seed)
+    settings, encoder, X, batches = problem(sizes, affinity, global_random_seed)
     start = encoder.copy()
     ours = EncoderTrainer(settings, encoder, X, 3, np.random.RandomState(1), None, 0.02)
     loop = Loop()

@@ -29,8 +29,8 @@ def on_device(monkeypatch):
     monkeypatch.setattr(_torch, "_is_on", lambda _, values: torch.is_tensor(values))
 
 
-def similarities(n, *, n_items=1, seed=0, ties=False):
-    """Symmetric similarities (b, n, n) float32."""
+def affinities(n, *, n_items=1, seed=0, ties=False):
+    """Symmetric affinities (b, n, n) float32."""
     rng = np.random.default_rng(seed)
     if ties:
         matrix = rng.integers(-1, 2, size=(n_items, n, n)).astype(np.float32)
@@ -85,7 +85,7 @@ def noise_of(scale, n_samples=8, kind="normal"):
 @pytest.mark.parametrize("n", [2, 3, 33, 64, 65, 100])
 @pytest.mark.parametrize("kind", ["normal", "gumbel"])
 def test_free_forests_are_those_of_the_compiled_kernels(n, kind):
-    (matrix,) = similarities(n, seed=n)
+    (matrix,) = affinities(n, seed=n)
     for k in {min(4, n)} if n > 60 else sorted({1, min(4, n), n}):
         # An odd number of samples, so that the last draw has no mirror image.
         noise = noise_of(0.3, 33, kind)
@@ -99,7 +99,7 @@ def test_free_forests_are_those_of_the_compiled_kernels(n, kind):
 @pytest.mark.parametrize("ties", [False, True])
 def test_without_noise_the_edges_are_those_of_the_total_order(ties):
     for n in (2, 7, 33):
-        (matrix,) = similarities(n, seed=n, ties=ties)
+        (matrix,) = affinities(n, seed=n, ties=ties)
         for k in sorted({1, n // 2, n}):
             found, *_ = fused(matrix, k, noise_of(0.0, 1))
             assert found == compiled(matrix, k, noise_of(0.0, 1))[0]
@@ -129,7 +129,7 @@ def forests_by_enumeration(n, k, labels):
 @pytest.mark.parametrize("k", [2, 3])
 def test_forests_beside_brute_force(k):
     n = 6
-    (matrix,) = similarities(n, seed=k)
+    (matrix,) = affinities(n, seed=k)
     noise = noise_of(0.5, 6)
     unlabelled = np.full(n, -1)
     labels = np.array([0, -1, 1, 0, -1, -1])
@@ -156,7 +156,7 @@ def test_forests_beside_brute_force(k):
 )
 def test_labelled_forests_are_those_of_the_compiled_kernels(n, k, n_classes, share):
     rng = np.random.default_rng(n)
-    (matrix,) = similarities(n, seed=n)
+    (matrix,) = affinities(n, seed=n)
     labels = np.where(rng.random(n) < share, rng.integers(n_classes, size=n), -1)
     labels[:n_classes] = np.arange(n_classes)
     noise = noise_of(0.3, 10)
@@ -168,7 +168,7 @@ def test_labelled_forests_are_those_of_the_compiled_kernels(n, k, n_classes, sha
 
 def batch_and_labels(n=9):
     """Items with no label, one class, three classes, and every sample labelled."""
-    batch = torch.from_numpy(similarities(n, n_items=4, seed=5))
+    batch = torch.from_numpy(affinities(n, n_items=4, seed=5))
     labels = np.random.default_rng(5).integers(-1, 3, size=(4, n))
     labels[0] = -1
     labels[1, labels[1] > 0] = 0
@@ -213,7 +213,7 @@ def test_the_partial_loss_and_its_gradient(scale):
 def test_gradients_by_finite_differences():
     (item,) = batch_and_labels(8)[0][:1]
     labels = torch.tensor([0, -1, 1, 0, -1, 2, -1, -1])
-    direction = torch.from_numpy(similarities(8, seed=9))[0]
+    direction = torch.from_numpy(affinities(8, seed=9))[0]
     step = 1e-3
     noise = {"noise_scale": 0.5, "n_perturbations": 20, "seed": 1}
     for module, arguments in (
@@ -234,8 +234,8 @@ def test_gradients_by_finite_differences():
 @pytest.mark.parametrize("noise", ["normal", "gumbel"])
 @pytest.mark.parametrize("n_samples", [6, 7])
 def test_cotangents_are_pulled_back_as_by_the_compiled_kernels(noise, n_samples):
-    batch = torch.from_numpy(similarities(9, n_items=2, seed=3))
-    cotangent = torch.from_numpy(similarities(9, n_items=2, seed=4))
+    batch = torch.from_numpy(affinities(9, n_items=2, seed=3))
+    cotangent = torch.from_numpy(affinities(9, n_items=2, seed=4))
     layer = PerturbedForest(
         3, noise_scale=0.5, n_perturbations=n_samples, noise=noise, seed=4
     )
@@ -254,7 +254,7 @@ def test_cotangents_are_pulled_back_as_by_the_compiled_kernels(noise, n_samples)
 
 @pytest.mark.usefixtures("on_device")
 def test_every_call_has_new_noise_and_a_seed_repeats_it():
-    (item,) = torch.from_numpy(similarities(12))
+    (item,) = torch.from_numpy(affinities(12))
     generator = torch.Generator().manual_seed(0)
     layer = PerturbedForest(3, n_perturbations=4, generator=generator)
     first, second = (layer(item)[1] for _ in range(2))
@@ -271,7 +271,7 @@ def test_every_call_has_new_noise_and_a_seed_repeats_it():
 @pytest.mark.usefixtures("on_device")
 @pytest.mark.parametrize("value", [np.nan, -np.inf, 2e38])
 def test_items_that_are_not_finite_are_nan(value, recwarn):
-    batch = torch.from_numpy(similarities(6, n_items=2))
+    batch = torch.from_numpy(affinities(6, n_items=2))
     batch[0, 1, 2] = batch[0, 2, 1] = value
     forests, weights = PerturbedForest(2, n_perturbations=2)(batch)
     assert torch.isnan(forests[0]).all() and torch.isnan(weights[0])
@@ -285,7 +285,7 @@ def test_items_that_are_not_finite_are_nan(value, recwarn):
 
 @pytest.mark.usefixtures("on_device")
 def test_labels_of_the_host_are_checked():
-    (item,) = torch.from_numpy(similarities(6))
+    (item,) = torch.from_numpy(affinities(6))
     loss = PartialFenchelYoungLoss(1)
     with pytest.raises(ValueError, match="at least 2, the number of classes"):
         loss(item, np.array([0, 1, -1, -1, -1, -1]))

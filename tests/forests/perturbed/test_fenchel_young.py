@@ -14,14 +14,14 @@ from skdiffclust.forests import (
 )
 
 
-def similarity_of(n, seed=0):
+def affinity_of(n, seed=0):
     points = np.random.RandomState(seed).randn(n, 3)
     matrix = -((points[:, None] - points[None]) ** 2).sum(axis=2)
     return (matrix - matrix.mean()) / matrix.std()
 
 
 def instance(n, seed):
-    """Similarity, partial labels and a number of clusters that fits both."""
+    """Affinity, partial labels and a number of clusters that fits both."""
     rng = np.random.RandomState(seed)
     labels = np.where(rng.rand(n) < 0.6, rng.randint(0, 3, size=n), -1)
     n_classes = len(np.unique(labels[labels >= 0]))
@@ -30,24 +30,24 @@ def instance(n, seed):
         if (n_classes + (labels < 0).sum() >= max(n_classes, 1))
         else 1
     )
-    return similarity_of(n, seed), labels, int(k)
+    return affinity_of(n, seed), labels, int(k)
 
 
-def assert_gradient(loss, similarity, gradient, step=1e-6):
+def assert_gradient(loss, affinity, gradient, step=1e-6):
     """Central differences by every pair; both entries of a pair move."""
-    n = len(similarity)
+    n = len(affinity)
     for i in range(n):
         for j in range(i + 1, n):
             moved = np.zeros((n, n))
             moved[i, j] = moved[j, i] = step
-            slope = (loss(similarity + moved) - loss(similarity - moved)) / (2 * step)
+            slope = (loss(affinity + moved) - loss(affinity - moved)) / (2 * step)
             assert slope == pytest.approx(2 * gradient[i, j], abs=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_partial_loss_gradient_is_that_of_fixed_noise(seed, global_random_seed):
     seed += 1000 * global_random_seed
-    similarity, labels, k = instance(9, seed)
+    affinity, labels, k = instance(9, seed)
 
     def loss(matrix):
         return partial_fenchel_young_loss(
@@ -55,25 +55,25 @@ def test_partial_loss_gradient_is_that_of_fixed_noise(seed, global_random_seed):
         )
 
     value, gradient = partial_fenchel_young_loss(
-        similarity,
+        affinity,
         labels,
         k,
         n_perturbations=10,
         random_state=global_random_seed,
         return_gradient=True,
     )
-    assert value == loss(similarity) and value >= 0
+    assert value == loss(affinity) and value >= 0
     np.testing.assert_array_equal(gradient, gradient.T)
     # Zero where every sample meets the constraints by itself.
     assert gradient.any() == (value > 1e-12)
-    assert_gradient(loss, similarity, gradient)
+    assert_gradient(loss, affinity, gradient)
 
 
 def test_partial_loss_gradient_with_links(global_random_seed):
     links = np.zeros((9, 9), dtype=int)
     links[0, 1] = links[2, 3] = 1
     links[0, 2] = links[1, 4] = links[4, 5] = -1
-    similarity = similarity_of(9, global_random_seed + 2)
+    affinity = affinity_of(9, global_random_seed + 2)
 
     def loss(matrix):
         return partial_fenchel_young_loss(
@@ -81,7 +81,7 @@ def test_partial_loss_gradient_with_links(global_random_seed):
         )
 
     _, gradient = partial_fenchel_young_loss(
-        similarity,
+        affinity,
         links,
         3,
         n_perturbations=10,
@@ -89,11 +89,11 @@ def test_partial_loss_gradient_with_links(global_random_seed):
         return_gradient=True,
     )
     assert np.abs(gradient).max() > 0
-    assert_gradient(loss, similarity, gradient)
+    assert_gradient(loss, affinity, gradient)
 
 
 def test_full_loss_gradient_is_that_of_fixed_noise(global_random_seed):
-    similarity = similarity_of(8, global_random_seed)
+    affinity = affinity_of(8, global_random_seed)
     forest = [[0, 1], [2, 3], [3, 4], [6, 5]]
 
     def loss(matrix):
@@ -102,23 +102,23 @@ def test_full_loss_gradient_is_that_of_fixed_noise(global_random_seed):
         )
 
     _, gradient = fenchel_young_loss(
-        similarity,
+        affinity,
         forest,
         n_perturbations=9,
         random_state=global_random_seed,
         return_gradient=True,
     )
-    assert_gradient(loss, similarity, gradient)
+    assert_gradient(loss, affinity, gradient)
 
 
 def test_partial_loss_is_the_difference_of_two_values(global_random_seed):
-    similarity, labels, k = instance(12, global_random_seed + 1)
+    affinity, labels, k = instance(12, global_random_seed + 1)
     values = [
-        perturbed_forest(similarity, k, constraints=c, random_state=global_random_seed)
+        perturbed_forest(affinity, k, constraints=c, random_state=global_random_seed)
         for c in (None, labels)
     ]
     loss, gradient = partial_fenchel_young_loss(
-        similarity, labels, k, random_state=global_random_seed, return_gradient=True
+        affinity, labels, k, random_state=global_random_seed, return_gradient=True
     )
     assert loss == pytest.approx(values[0].weight - values[1].weight)
     np.testing.assert_allclose(
@@ -129,19 +129,19 @@ def test_partial_loss_is_the_difference_of_two_values(global_random_seed):
 @given(n=st.integers(4, 12), seed=st.integers(0, 2**31 - 1))
 @settings(deadline=None, max_examples=30)
 def test_losses_are_never_negative_and_shift_with_nothing(n, seed):
-    similarity, labels, k = instance(n, seed)
+    affinity, labels, k = instance(n, seed)
     kwargs = {"n_perturbations": 4, "random_state": 0, "noise_scale": 0.2}
-    loss = partial_fenchel_young_loss(similarity, labels, k, **kwargs)
-    shifted = partial_fenchel_young_loss(similarity + 3.0, labels, k, **kwargs)
+    loss = partial_fenchel_young_loss(affinity, labels, k, **kwargs)
+    shifted = partial_fenchel_young_loss(affinity + 3.0, labels, k, **kwargs)
     assert loss >= 0
     assert shifted == pytest.approx(loss, abs=1e-9)
-    forest = maximum_spanning_forest(np.roll(similarity, 1, (0, 1)), k).edges
-    assert fenchel_young_loss(similarity, forest, **kwargs) >= 0
+    forest = maximum_spanning_forest(np.roll(affinity, 1, (0, 1)), k).edges
+    assert fenchel_young_loss(affinity, forest, **kwargs) >= 0
 
 
 def test_full_loss_is_convex_and_zero_at_its_target(global_random_seed):
-    one = similarity_of(10, global_random_seed)
-    other = similarity_of(10, global_random_seed + 1)
+    one = affinity_of(10, global_random_seed)
+    other = affinity_of(10, global_random_seed + 1)
     forest = maximum_spanning_forest(one, 3).edges
     kwargs = {"n_perturbations": 6, "random_state": global_random_seed}
     ends = [fenchel_young_loss(matrix, forest, **kwargs) for matrix in (one, other)]
@@ -169,8 +169,8 @@ def test_partial_loss_is_not_convex(global_random_seed):
 
 def test_proposition_2_smoothing_first_costs_no_less(global_random_seed):
     # min over forests that agree of E[max - value] is above E[min ...].
-    similarity, labels, k = (
-        similarity_of(6, global_random_seed + 4),
+    affinity, labels, k = (
+        affinity_of(6, global_random_seed + 4),
         np.array([0, 0, 1, -1, -1, -1]),
         2,
     )
@@ -179,25 +179,25 @@ def test_proposition_2_smoothing_first_costs_no_less(global_random_seed):
         "n_perturbations": 50,
         "random_state": global_random_seed,
     }
-    partial = partial_fenchel_young_loss(similarity, labels, k, **kwargs)
+    partial = partial_fenchel_young_loss(affinity, labels, k, **kwargs)
     rng = np.random.RandomState(global_random_seed)
     full = []
     for _ in range(60):
-        noisy = similarity + 2.0 * rng.randn(6, 6)
+        noisy = affinity + 2.0 * rng.randn(6, 6)
         noisy = (noisy + noisy.T) / 2
         result = perturbed_forest(noisy, k, noise_scale=0, constraints=labels)
         edges = np.column_stack(np.nonzero(np.triu(result.forest)))
-        full.append(fenchel_young_loss(similarity, edges, **kwargs))
+        full.append(fenchel_young_loss(affinity, edges, **kwargs))
     assert partial <= min(full) + 1e-9
 
 
 def test_shared_noise_and_antithetic_pairs_tame_the_gradient(global_random_seed):
-    similarity, labels, k = instance(16, global_random_seed)
+    affinity, labels, k = instance(16, global_random_seed)
 
     def mean_of_single_draws(constraints, seed):
         runs = [
             perturbed_forest(
-                similarity,
+                affinity,
                 k,
                 constraints=constraints,
                 n_perturbations=1,
@@ -210,7 +210,7 @@ def test_shared_noise_and_antithetic_pairs_tame_the_gradient(global_random_seed)
     shared, separate = [], []
     for seed in range(60):
         _, gradient = partial_fenchel_young_loss(
-            similarity,
+            affinity,
             labels,
             k,
             n_perturbations=10,
@@ -227,7 +227,7 @@ def test_shared_noise_and_antithetic_pairs_tame_the_gradient(global_random_seed)
 @pytest.mark.parametrize("noise_scale", [0, 0.0, np.nan, -1.0])
 def test_losses_need_noise(loss, noise_scale, global_random_seed):
     second = [[0, 1]] if loss is fenchel_young_loss else [0, 0, 1]
-    args = [similarity_of(3, global_random_seed), second] + [2] * (
+    args = [affinity_of(3, global_random_seed), second] + [2] * (
         loss is not fenchel_young_loss
     )
     with pytest.raises(ValueError, match="'noise_scale' parameter"):
@@ -237,35 +237,35 @@ def test_losses_need_noise(loss, noise_scale, global_random_seed):
 @pytest.mark.parametrize(
     "solve",
     [
-        lambda similarity, **noise: perturbed_forest(similarity, 2, **noise),
-        lambda similarity, **noise: fenchel_young_loss(similarity, [[0, 1]], **noise),
-        lambda similarity, **noise: partial_fenchel_young_loss(
-            similarity, [0, 0, 1, -1], 2, **noise
+        lambda affinity, **noise: perturbed_forest(affinity, 2, **noise),
+        lambda affinity, **noise: fenchel_young_loss(affinity, [[0, 1]], **noise),
+        lambda affinity, **noise: partial_fenchel_young_loss(
+            affinity, [0, 0, 1, -1], 2, **noise
         ),
     ],
 )
 def test_noisy_copies_that_overflow_are_refused(solve, global_random_seed):
-    similarity = similarity_of(4, global_random_seed)
-    similarity /= np.abs(similarity).max()
+    affinity = affinity_of(4, global_random_seed)
+    affinity /= np.abs(affinity).max()
     for unit, noise_scale in [(2e100, 0.1), (1.0, 1e308)]:
         with pytest.raises(ValueError, match=r"at most 1e\+100 .* Divide both"):
-            solve(unit * similarity, noise_scale=noise_scale)
-    solve(1e100 * similarity, noise_scale=1e100)
+            solve(unit * affinity, noise_scale=noise_scale)
+    solve(1e100 * affinity, noise_scale=1e100)
 
 
 def test_wrong_requests_are_refused(global_random_seed):
-    similarity = similarity_of(4, global_random_seed)
+    affinity = affinity_of(4, global_random_seed)
     with pytest.raises(ValueError, match="Got a cycle instead"):
-        fenchel_young_loss(similarity, [[0, 1], [1, 2], [2, 0]])
+        fenchel_young_loss(affinity, [[0, 1], [1, 2], [2, 0]])
     graph = sparse.csr_array(np.eye(4, k=1) + np.eye(4, k=-1))
     with pytest.raises(ValueError, match=r"the edge \(0, 3\) instead, which is not"):
         fenchel_young_loss(graph, [[0, 3]])
     with pytest.raises(ValueError, match="at least 2, the number of classes"):
-        partial_fenchel_young_loss(similarity, [0, 1, -1, -1], 1)
+        partial_fenchel_young_loss(affinity, [0, 1, -1, -1], 1)
 
 
 def test_without_constraints_there_is_nothing_to_lose(global_random_seed):
     assert (
-        partial_fenchel_young_loss(similarity_of(5, global_random_seed), [-1] * 5, 2)
+        partial_fenchel_young_loss(affinity_of(5, global_random_seed), [-1] * 5, 2)
         < 1e-14
     )

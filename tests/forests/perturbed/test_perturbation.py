@@ -14,7 +14,7 @@ from skdiffclust.forests._perturbed._relation import relation_of
 from skdiffclust.forests._perturbed._samplers import Noise, make_sampler
 
 
-def similarity_of(n, seed=0):
+def affinity_of(n, seed=0):
     points = np.random.RandomState(seed).randn(n, 3)
     matrix = -((points[:, None] - points[None]) ** 2).sum(axis=2)
     return (matrix - matrix.mean()) / matrix.std()
@@ -41,16 +41,16 @@ def feasible(labels, k):
     return n_classes <= k <= n_classes + (labels < 0).sum()
 
 
-def numpy_reference(similarity, k, scale, n_samples, noise, seed):
+def numpy_reference(affinity, k, scale, n_samples, noise, seed):
     """A_ε, M_ε and F_ε with standard errors from NumPy's own normal noise."""
     rng = np.random.RandomState(seed)
-    n = len(similarity)
+    n = len(affinity)
     draw = rng.standard_normal if noise == "normal" else lambda m: rng.gumbel(size=m)
     i, j = np.triu_indices(n, 1)
     forest, connected, totals = np.zeros((n, n)), np.zeros((n, n)), []
     for _ in range(n_samples):
         noisy = np.zeros((n, n))
-        noisy[i, j] = noisy[j, i] = similarity[i, j] + scale * draw(len(i))
+        noisy[i, j] = noisy[j, i] = affinity[i, j] + scale * draw(len(i))
         tree = sparse.csgraph.minimum_spanning_tree(np.triu(noisy.max() + 1 - noisy, 1))
         heads, tails = tree.nonzero()
         kept = np.argsort(tree.data)[: n - k]
@@ -73,9 +73,9 @@ def assert_close(mean, reference, n_mean, n_reference):
 
 
 def compare_with_reference(n, k, noise, n_samples, n_reference, seed):
-    similarity = similarity_of(n, seed)
+    affinity = affinity_of(n, seed)
     result = perturbed_forest(
-        similarity,
+        affinity,
         k,
         noise_scale=0.3,
         n_perturbations=n_samples,
@@ -84,7 +84,7 @@ def compare_with_reference(n, k, noise, n_samples, n_reference, seed):
         return_connectivity=True,
     )
     forest, connected, totals = numpy_reference(
-        similarity, k, 0.3, n_reference, noise, seed
+        affinity, k, 0.3, n_reference, noise, seed
     )
     # Antithetic pairs are not independent: count them as single draws.
     assert_close(result.forest, forest, n_samples / 2, n_reference)
@@ -108,7 +108,7 @@ def test_means_against_200_000_samples(n, k, noise):
 
 def test_forest_is_a_mean_of_forests(global_random_seed):
     result = perturbed_forest(
-        similarity_of(20, global_random_seed),
+        affinity_of(20, global_random_seed),
         4,
         random_state=global_random_seed,
         return_connectivity=True,
@@ -125,9 +125,9 @@ def test_forest_is_a_mean_of_forests(global_random_seed):
 
 @pytest.mark.parametrize("k", [1, 3, 12])
 def test_without_noise_it_is_the_forest(k, global_random_seed):
-    similarity = similarity_of(12, global_random_seed)
-    exact = maximum_spanning_forest(similarity, k)
-    result = perturbed_forest(similarity, k, noise_scale=0, return_connectivity=True)
+    affinity = affinity_of(12, global_random_seed)
+    exact = maximum_spanning_forest(affinity, k)
+    result = perturbed_forest(affinity, k, noise_scale=0, return_connectivity=True)
     edges = np.column_stack(np.nonzero(np.triu(result.forest)))
     np.testing.assert_array_equal(
         edges,
@@ -143,13 +143,13 @@ def test_without_noise_it_is_the_forest(k, global_random_seed):
 
 
 def test_pairs_of_noise_make_the_weight_less_noisy(global_random_seed):
-    similarity = similarity_of(20, global_random_seed)
+    affinity = affinity_of(20, global_random_seed)
     in_pairs, single = (
         [
             np.mean(
                 [
                     perturbed_forest(
-                        similarity, 4, n_perturbations=size, random_state=seed
+                        affinity, 4, n_perturbations=size, random_state=seed
                     ).weight
                     for seed in range(first, first + 20 // size)
                 ]
@@ -164,7 +164,7 @@ def test_pairs_of_noise_make_the_weight_less_noisy(global_random_seed):
 @pytest.mark.parametrize("n_perturbations", [1, 2, 7])
 def test_any_number_of_samples(n_perturbations, global_random_seed):
     result = perturbed_forest(
-        similarity_of(8, global_random_seed),
+        affinity_of(8, global_random_seed),
         3,
         n_perturbations=n_perturbations,
         random_state=global_random_seed,
@@ -179,13 +179,13 @@ def test_same_bits_for_any_number_of_threads(
     monkeypatch, constrained, global_random_seed
 ):
     monkeypatch.setattr(samplers, "_PARALLEL_SECONDS", 0.0)
-    similarity = similarity_of(30, global_random_seed)
+    affinity = affinity_of(30, global_random_seed)
     labels = labels_of(30, 5, global_random_seed)
     results = []
     for n_threads in (1, 2, 3):
         monkeypatch.setattr(samplers, "effective_n_threads", lambda n=n_threads: n)
         result = perturbed_forest(
-            similarity,
+            affinity,
             5,
             n_perturbations=21,
             constraints=labels if constrained else None,
@@ -201,13 +201,13 @@ def test_same_bits_for_any_number_of_threads(
 
 
 def test_chunks_do_not_matter(monkeypatch, global_random_seed):
-    similarity = similarity_of(20, global_random_seed)
+    affinity = affinity_of(20, global_random_seed)
     whole = perturbed_forest(
-        similarity, 5, random_state=global_random_seed, return_connectivity=True
+        affinity, 5, random_state=global_random_seed, return_connectivity=True
     )
     monkeypatch.setattr(samplers, "_CHUNK_SECONDS", 1e-9)
     parts = perturbed_forest(
-        similarity, 5, random_state=global_random_seed, return_connectivity=True
+        affinity, 5, random_state=global_random_seed, return_connectivity=True
     )
     np.testing.assert_array_equal(whole.forest, parts.forest)
     np.testing.assert_array_equal(whole.connectivity, parts.connectivity)
@@ -225,19 +225,19 @@ def test_interruption_in_a_thread_ends_the_others(monkeypatch, global_random_see
 
     monkeypatch.setattr(samplers.FreeSampler, "sample", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        perturbed_forest(similarity_of(10, global_random_seed), 3, n_perturbations=100)
+        perturbed_forest(affinity_of(10, global_random_seed), 3, n_perturbations=100)
     assert len(calls) <= 2
 
 
-def test_sparse_similarity_keeps_its_pattern(global_random_seed):
-    similarity = similarity_of(15, global_random_seed)
-    graph = sparse.csr_array(np.where(similarity > -0.5, similarity, 0))
+def test_sparse_affinity_keeps_its_pattern(global_random_seed):
+    affinity = affinity_of(15, global_random_seed)
+    graph = sparse.csr_array(np.where(affinity > -0.5, affinity, 0))
     graph.setdiag(0)
     graph.eliminate_zeros()
     result = perturbed_forest(graph, 4, random_state=global_random_seed)
     assert isinstance(result.forest, sparse.csr_array)
     assert result.forest.nnz <= graph.nnz
-    missing = np.where(similarity > -0.5, similarity, -1e3)
+    missing = np.where(affinity > -0.5, affinity, -1e3)
     dense = perturbed_forest(missing, 4, random_state=global_random_seed)
     np.testing.assert_array_equal(result.forest.toarray(), dense.forest)
 
@@ -260,7 +260,7 @@ def test_constrained_forest_meets_the_constraints(n, k, seed, global_random_seed
     labels = labels_of(n, k, seed)
     assert feasible(labels, k)
     result = perturbed_forest(
-        similarity_of(n, seed),
+        affinity_of(n, seed),
         k,
         constraints=labels,
         random_state=global_random_seed,
@@ -270,7 +270,7 @@ def test_constrained_forest_meets_the_constraints(n, k, seed, global_random_seed
     expected = (labels[:, None] == labels[None, :])[np.ix_(known, known)]
     np.testing.assert_array_equal(result.connectivity[np.ix_(known, known)], expected)
     assert result.forest.sum() / 2 == pytest.approx(n - k)
-    free = perturbed_forest(similarity_of(n, seed), k, random_state=global_random_seed)
+    free = perturbed_forest(affinity_of(n, seed), k, random_state=global_random_seed)
     assert result.weight <= free.weight
 
 
@@ -281,7 +281,7 @@ def test_labels_and_their_matrix_are_one(global_random_seed):
     matrix[~known] = matrix[:, ~known] = 0
     results = [
         perturbed_forest(
-            similarity_of(12, global_random_seed),
+            affinity_of(12, global_random_seed),
             3,
             constraints=c,
             random_state=global_random_seed,
@@ -298,7 +298,7 @@ def test_pairs_are_kept(global_random_seed):
     matrix[0, 1] = matrix[4, 5] = 1
     matrix[0, 4] = matrix[2, 3] = matrix[3, 6] = -1
     result = perturbed_forest(
-        similarity_of(n, global_random_seed),
+        affinity_of(n, global_random_seed),
         4,
         constraints=matrix,
         random_state=global_random_seed,
@@ -312,10 +312,10 @@ def test_pairs_are_kept(global_random_seed):
 def test_free_and_constrained_forests_share_their_noise(global_random_seed):
     # Constraints that every sample meets by itself change nothing at all.
     x = np.array([0.0, 0.1, 5.0, 5.1])
-    similarity = -np.abs(x[:, None] - x[None, :])
-    free = perturbed_forest(similarity, 2, random_state=global_random_seed)
+    affinity = -np.abs(x[:, None] - x[None, :])
+    free = perturbed_forest(affinity, 2, random_state=global_random_seed)
     bound = perturbed_forest(
-        similarity, 2, constraints=[0, -1, 1, -1], random_state=global_random_seed
+        affinity, 2, constraints=[0, -1, 1, -1], random_state=global_random_seed
     )
     np.testing.assert_array_equal(free.forest, bound.forest)
     assert free.weight == pytest.approx(bound.weight, rel=1e-12)
@@ -327,11 +327,11 @@ def test_score_function_is_the_derivative_of_the_mean(
     connected, noise, global_random_seed
 ):
     # On three rows: finite differences of a mean over fresh noise.
-    similarity = np.array([[0, 0.3, -0.2], [0.3, 0, 0.1], [-0.2, 0.1, 0]])
+    affinity = np.array([[0, 0.3, -0.2], [0.3, 0, 0.1], [-0.2, 0.1, 0]])
     cotangent = np.array([[0, 1.0, -2], [1, 0, 0.5], [-2, 0.5, 0]])
     kwargs = {"noise_scale": 0.5, "noise": noise, "n_perturbations": 40_000}
     plan = Noise(0.5, 40_000, noise, np.uint64(1))
-    relation = checked_relation(similarity, 2)
+    relation = checked_relation(affinity, 2)
     sampler = make_sampler(relation, None, 2, plan)
     name = "connectivity" if connected else "forest"
     gradient = vjp(relation, sampler, plan, **{name: cotangent})
@@ -349,7 +349,7 @@ def test_score_function_is_the_derivative_of_the_mean(
     for e, (i, j) in enumerate([(0, 1), (0, 2), (1, 2)]):
         step = np.zeros((3, 3))
         step[i, j] = step[j, i] = 0.05
-        slope = (value(similarity + step) - value(similarity - step)) / 0.1
+        slope = (value(affinity + step) - value(affinity - step)) / 0.1
         assert 2 * gradient[e] == pytest.approx(slope, abs=0.2)
 
 
@@ -366,11 +366,11 @@ def test_score_gradient_does_not_depend_on_threads(monkeypatch, global_random_se
 
 
 def test_input_is_not_written_and_streams_stay(global_random_seed):
-    similarity = similarity_of(10, global_random_seed)
-    similarity.flags.writeable = False
+    affinity = affinity_of(10, global_random_seed)
+    affinity.flags.writeable = False
     labels = labels_of(10, 3, global_random_seed)
     before = np.random.get_state()[1].copy()  # noqa: NPY002
-    perturbed_forest(similarity, 3, constraints=labels, random_state=0)
+    perturbed_forest(affinity, 3, constraints=labels, random_state=0)
     np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
 
 
@@ -402,11 +402,11 @@ def test_any_number_type(dtype, global_random_seed):
         ({"n_clusters": 9}, "at most the number of samples, 8. Got 9"),
         ({"n_clusters": 2.5}, "'n_clusters' parameter"),
         (
-            {"similarity": np.full((8, 8), np.nan)},
-            "'similarity' parameter must be finite",
+            {"affinity": np.full((8, 8), np.nan)},
+            "'affinity' parameter must be finite",
         ),
-        ({"similarity": np.zeros((8, 7))}, "square matrix"),
-        ({"similarity": np.ma.masked_array(np.zeros((8, 8)))}, "masked"),
+        ({"affinity": np.zeros((8, 7))}, "square matrix"),
+        ({"affinity": np.ma.masked_array(np.zeros((8, 8)))}, "masked"),
         ({"constraints": np.zeros(7, dtype=int)}, "'constraints' parameter"),
         ({"constraints": np.arange(8)}, "at least 8, the number of classes"),
         ({"constraints": np.zeros(8, dtype=int)}, "at most 1, the number of groups"),
@@ -414,7 +414,7 @@ def test_any_number_type(dtype, global_random_seed):
 )
 def test_wrong_input_is_refused(change, match, global_random_seed):
     arguments = {
-        "similarity": similarity_of(8, global_random_seed),
+        "affinity": affinity_of(8, global_random_seed),
         "n_clusters": 3,
         **change,
     }
@@ -423,10 +423,10 @@ def test_wrong_input_is_refused(change, match, global_random_seed):
 
 
 def test_links_on_a_graph_without_all_pairs_are_refused(global_random_seed):
-    graph = sparse.csr_array(similarity_of(6, global_random_seed))
+    graph = sparse.csr_array(affinity_of(6, global_random_seed))
     graph[0, 1] = graph[1, 0] = 0
     graph.eliminate_zeros()
     links = np.zeros((6, 6), dtype=int)
     links[0, 2] = links[2, 3] = -1
-    with pytest.raises(ValueError, match="must be None for a sparse similarity"):
+    with pytest.raises(ValueError, match="must be None for a sparse affinity"):
         perturbed_forest(graph, 3, constraints=links)

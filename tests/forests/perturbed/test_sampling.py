@@ -11,7 +11,7 @@ from skdiffclust.forests._perturbed._relation import relation_of
 from skdiffclust.forests._perturbed._samplers import FreeSampler, Noise
 
 
-def similarities(n, kind, seed):
+def affinities(n, kind, seed):
     rng = np.random.RandomState(seed)
     if kind == "points":
         points = rng.randn(n, 2)
@@ -69,12 +69,12 @@ def assert_samples(relation, k, noise):
 )
 @settings(deadline=None, max_examples=60)
 def test_samples_are_forests_of_noisy_copies(n, k, kind, scale, noise, seed):
-    relation = relation_of(similarities(n, kind, seed))
+    relation = relation_of(affinities(n, kind, seed))
     assert_samples(relation, min(k, n), plan(scale, 6, seed=seed, kind=noise))
 
 
 def test_edges_that_never_enter_are_left_out(global_random_seed):
-    matrix = similarities(200, "points", global_random_seed)
+    matrix = affinities(200, "points", global_random_seed)
     matrix /= matrix.std()
     relation = relation_of(matrix)
     shares = []
@@ -89,6 +89,6 @@ def test_thousand_cases():
     rng = np.random.RandomState(0)
     for case in range(1000):
         n = rng.randint(2, 65)
-        relation = relation_of(similarities(n, KINDS[case % 4], case))
+        relation = relation_of(affinities(n, KINDS[case % 4], case))
         noise = plan(rng.choice([0.02, 0.1, 1.0]), 2, seed=case)
         assert_samples(relation, rng.randint(1, n + 1), noise)

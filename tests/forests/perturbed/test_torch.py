@@ -20,11 +20,11 @@ from skdiffclust.nn import (
     FenchelYoungLoss,
     PartialFenchelYoungLoss,
     PerturbedForest,
-    standardized_similarity,
+    standardized_affinity,
 )
 
 
-def similarity_of(n, seed=0, kind="points"):
+def affinity_of(n, seed=0, kind="points"):
     rng = np.random.RandomState(seed)
     if kind == "ties":
         matrix = np.triu(rng.randint(0, 3, size=(n, n)), 1).astype(float)
@@ -45,12 +45,12 @@ def seed_of(random_state):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_layer_gives_what_numpy_gives(dtype, global_random_seed):
-    similarity = similarity_of(10, global_random_seed)
+    affinity = affinity_of(10, global_random_seed)
     expected = perturbed_forest(
-        similarity, 3, random_state=global_random_seed, return_connectivity=True
+        affinity, 3, random_state=global_random_seed, return_connectivity=True
     )
     layer = PerturbedForest(3, seed=seed_of(global_random_seed))
-    tensor = torch.from_numpy(similarity).to(dtype)
+    tensor = torch.from_numpy(affinity).to(dtype)
     with torch.no_grad():
         forest, weight, linked = layer(tensor, return_connectivity=True)
     assert forest.dtype == weight.dtype == linked.dtype == dtype
@@ -63,7 +63,7 @@ def test_layer_gives_what_numpy_gives(dtype, global_random_seed):
 @pytest.mark.parametrize("kind", ["labels", "links"])
 def test_partial_loss_gives_what_numpy_gives(kind, global_random_seed):
     n = 30
-    similarity = similarity_of(n, global_random_seed)
+    affinity = affinity_of(n, global_random_seed)
     known = labels_of(n, global_random_seed)
     if kind == "links":
         is_known = (known >= 0)[:, None] & (known >= 0)
@@ -71,10 +71,10 @@ def test_partial_loss_gives_what_numpy_gives(kind, global_random_seed):
         known = np.where(known[:, None] == known, 1, -1) * is_known
         np.fill_diagonal(known, 0)
     expected, gradient = partial_fenchel_young_loss(
-        similarity, known, 4, random_state=global_random_seed, return_gradient=True
+        affinity, known, 4, random_state=global_random_seed, return_gradient=True
     )
     assert expected > 0
-    tensor = torch.from_numpy(similarity).requires_grad_()
+    tensor = torch.from_numpy(affinity).requires_grad_()
     loss = PartialFenchelYoungLoss(4, seed=seed_of(global_random_seed))(
         tensor, torch.from_numpy(known)
     )
@@ -88,12 +88,12 @@ def test_the_distance_of_connectivities_has_a_gradient_of_little_variance(
 ):
     # Against n x n noise whose upper triangle is read, with no baseline.
     n, k, scale, n_samples = 32, 4, 0.1, 100
-    similarity = similarity_of(n, global_random_seed + 1)
+    affinity = affinity_of(n, global_random_seed + 1)
     labels = np.random.RandomState(global_random_seed).randint(0, 4, size=n)
     target = (labels[:, None] == labels[None, :]) * 1.0
     ours = []
     for seed in range(10):
-        leaf = torch.from_numpy(similarity).requires_grad_()
+        leaf = torch.from_numpy(affinity).requires_grad_()
         layer = PerturbedForest(
             k, noise_scale=scale, n_perturbations=n_samples, seed=seed
         )
@@ -106,7 +106,7 @@ def test_the_distance_of_connectivities_has_a_gradient_of_little_variance(
         noise = rng.standard_normal((n_samples, n, n))
         linked = np.empty((n_samples, n, n))
         for s in range(n_samples):
-            noisy = np.triu(similarity + scale * noise[s], 1)
+            noisy = np.triu(affinity + scale * noise[s], 1)
             found = maximum_spanning_forest(noisy + noisy.T, k).labels
             linked[s] = found[:, None] == found[None, :]
         slope = 2 * (linked.mean(axis=0) - target)
@@ -119,11 +119,11 @@ def test_the_distance_of_connectivities_has_a_gradient_of_little_variance(
 
 
 def test_full_loss_gives_what_numpy_gives(global_random_seed):
-    similarity, forest = similarity_of(7, global_random_seed), [[0, 1], [2, 3], [5, 4]]
+    affinity, forest = affinity_of(7, global_random_seed), [[0, 1], [2, 3], [5, 4]]
     expected, gradient = fenchel_young_loss(
-        similarity, forest, random_state=global_random_seed, return_gradient=True
+        affinity, forest, random_state=global_random_seed, return_gradient=True
     )
-    tensor = torch.from_numpy(similarity).requires_grad_()
+    tensor = torch.from_numpy(affinity).requires_grad_()
     loss = FenchelYoungLoss(seed=seed_of(global_random_seed))(tensor, forest)
     loss.backward()
     assert float(loss.detach()) == pytest.approx(expected)
@@ -140,56 +140,56 @@ def test_a_loss_is_shown_with_its_parameters():
 
 def test_weight_passes_gradcheck(global_random_seed):
     layer = PerturbedForest(3, n_perturbations=10, seed=global_random_seed)
-    tensor = torch.from_numpy(similarity_of(6, global_random_seed)).requires_grad_()
+    tensor = torch.from_numpy(affinity_of(6, global_random_seed)).requires_grad_()
     assert torch.autograd.gradcheck(lambda x: layer(x)[1], tensor, eps=1e-6)
 
 
 def test_partial_loss_passes_gradcheck(global_random_seed):
     loss = PartialFenchelYoungLoss(3, n_perturbations=10, seed=global_random_seed)
     labels = torch.tensor([0, 0, 1, 2, -1, -1, -1])
-    tensor = torch.from_numpy(similarity_of(7, global_random_seed)).requires_grad_()
+    tensor = torch.from_numpy(affinity_of(7, global_random_seed)).requires_grad_()
     assert torch.autograd.gradcheck(lambda x: loss(x, labels), tensor, eps=1e-6)
 
 
 def test_full_loss_passes_gradcheck(global_random_seed):
     loss = FenchelYoungLoss(n_perturbations=10, seed=global_random_seed)
-    tensor = torch.from_numpy(similarity_of(6, global_random_seed)).requires_grad_()
+    tensor = torch.from_numpy(affinity_of(6, global_random_seed)).requires_grad_()
     assert torch.autograd.gradcheck(lambda x: loss(x, [[0, 5], [1, 2]]), tensor)
 
 
 @pytest.mark.parametrize("kind", ["sqeuclidean", "rbf", "cosine"])
-def test_similarity_is_standardised_and_passes_gradcheck(kind, global_random_seed):
+def test_affinity_is_standardised_and_passes_gradcheck(kind, global_random_seed):
     rows = torch.randn(
         2, 6, 3, generator=torch.Generator().manual_seed(global_random_seed)
     ).double()
-    similarity = standardized_similarity(rows, kind)
-    assert similarity.shape == (2, 6, 6)
-    for item in similarity:
+    affinity = standardized_affinity(rows, kind)
+    assert affinity.shape == (2, 6, 6)
+    for item in affinity:
         assert float(item.mean()) == pytest.approx(0, abs=1e-12)
         assert float((item**2).mean()) == pytest.approx(1)
         off = item[~torch.eye(6, dtype=bool)]
         assert item.diagonal().min() > off.max()
     if kind != "cosine":
-        moved = standardized_similarity(rows + 1e4, kind)
-        torch.testing.assert_close(moved, similarity, rtol=0, atol=1e-10)
+        moved = standardized_affinity(rows + 1e4, kind)
+        torch.testing.assert_close(moved, affinity, rtol=0, atol=1e-10)
     rows.requires_grad_()
-    assert torch.autograd.gradcheck(lambda x: standardized_similarity(x, kind), rows)
+    assert torch.autograd.gradcheck(lambda x: standardized_affinity(x, kind), rows)
 
 
-def test_similarity_of_a_function_and_of_equal_rows():
+def test_affinity_of_a_function_and_of_equal_rows():
     rows = torch.zeros(4, 2, dtype=torch.float64, requires_grad=True)
-    similarity = standardized_similarity(rows)
-    similarity.sum().backward()
-    assert not similarity.any() and torch.isfinite(rows.grad).all()
-    given = standardized_similarity(torch.eye(3), lambda x: x)
-    torch.testing.assert_close(given, standardized_similarity(2 * torch.eye(3), abs))
+    affinity = standardized_affinity(rows)
+    affinity.sum().backward()
+    assert not affinity.any() and torch.isfinite(rows.grad).all()
+    given = standardized_affinity(torch.eye(3), lambda x: x)
+    torch.testing.assert_close(given, standardized_affinity(2 * torch.eye(3), abs))
     with pytest.raises(ValueError, match="'kind' argument"):
-        standardized_similarity(rows, "manhattan")
+        standardized_affinity(rows, "manhattan")
 
 
 def test_leading_batch_dimensions(global_random_seed):
     seeds = 4 * global_random_seed + np.arange(4)
-    batch = torch.from_numpy(np.stack([similarity_of(6, seed) for seed in seeds]))
+    batch = torch.from_numpy(np.stack([affinity_of(6, seed) for seed in seeds]))
     batch = batch.reshape(2, 2, 6, 6)
     labels = torch.tensor([0, 0, 1, -1, -1, -1])
     layer = PerturbedForest(3, seed=global_random_seed)
@@ -209,8 +209,8 @@ def test_leading_batch_dimensions(global_random_seed):
 
 
 def batch_of(n, seed):
-    """Similarities (4, n, n) whose labels have 0, 1, 3 and 3 classes."""
-    batch = np.stack([similarity_of(n, 4 * seed + item) for item in range(4)])
+    """Affinities (4, n, n) whose labels have 0, 1, 3 and 3 classes."""
+    batch = np.stack([affinity_of(n, 4 * seed + item) for item in range(4)])
     labels = np.stack([labels_of(n, 4 * seed + item) for item in range(4)])
     labels[0] = -1
     labels[1, labels[1] >= 0] = 0
@@ -232,9 +232,9 @@ def test_links_may_be_sparse(global_random_seed):
     n = 12
     links = links_of(n, global_random_seed)[1]
     links[2, 5] = 1
-    similarity = torch.from_numpy(similarity_of(n, global_random_seed))
+    affinity = torch.from_numpy(affinity_of(n, global_random_seed))
     loss = PartialFenchelYoungLoss(3, seed=global_random_seed)
-    assert loss(similarity, csr_array(links)) == loss(similarity, links)
+    assert loss(affinity, csr_array(links)) == loss(affinity, links)
 
 
 def test_full_loss_of_a_batch_and_empty_batches(global_random_seed):
@@ -271,11 +271,11 @@ def test_a_batch_with_cannot_links_and_an_item_that_is_not_finite(
         torch.testing.assert_close(gradient[:3], expected[:3])
 
 
-@pytest.mark.filterwarnings("ignore:A similarity is -inf")
+@pytest.mark.filterwarnings("ignore:An affinity is -inf")
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 2e100])
 def test_forests_of_what_is_not_finite_are_nan(value, global_random_seed):
-    similarity = similarity_of(9, global_random_seed)
-    batch = torch.from_numpy(np.stack([similarity] * 3))
+    affinity = affinity_of(9, global_random_seed)
+    batch = torch.from_numpy(np.stack([affinity] * 3))
     batch[1, 2, 3] = batch[1, 3, 2] = value
     # The diagonal is ignored.
     batch[2].fill_diagonal_(value)
@@ -302,7 +302,7 @@ def test_forests_of_what_is_not_finite_are_nan(value, global_random_seed):
 
 
 def test_fresh_noise_at_every_call_from_a_generator(global_random_seed):
-    tensor = torch.from_numpy(similarity_of(8, global_random_seed))
+    tensor = torch.from_numpy(affinity_of(8, global_random_seed))
     before = torch.random.get_rng_state()
     runs = []
     for _ in range(2):
@@ -327,7 +327,7 @@ def test_a_loop_of_ones_own_learns(global_random_seed):
     losses = []
     for _ in range(60):
         optimizer.zero_grad()
-        loss = criterion(standardized_similarity(X * weight), labels)
+        loss = criterion(standardized_affinity(X * weight), labels)
         loss.backward()
         optimizer.step()
         losses.append(float(loss.detach()))
@@ -335,7 +335,7 @@ def test_a_loop_of_ones_own_learns(global_random_seed):
     assert abs(weight[0]) > 3 * abs(weight[1])
 
 
-def test_a_similarity_that_is_not_finite_gives_nan():
+def test_a_affinity_that_is_not_finite_gives_nan():
     tensor = torch.full((4, 4), torch.nan, requires_grad=True)
     loss = PartialFenchelYoungLoss(2)(tensor, torch.tensor([0, 1, -1, -1]))
     assert torch.isnan(loss)
@@ -345,7 +345,7 @@ def test_a_similarity_that_is_not_finite_gives_nan():
 def test_cannot_links_in_both_forms(global_random_seed):
     links = np.zeros((6, 6), dtype=int)
     links[0, 1] = links[1, 2] = -1
-    tensor = torch.from_numpy(similarity_of(6, global_random_seed))
+    tensor = torch.from_numpy(affinity_of(6, global_random_seed))
     loss = PartialFenchelYoungLoss(3, seed=seed_of(global_random_seed))(tensor, links)
     expected = partial_fenchel_young_loss(
         tensor.numpy(), links, 3, random_state=global_random_seed
@@ -354,7 +354,7 @@ def test_cannot_links_in_both_forms(global_random_seed):
 
 
 def test_without_constraints_there_is_nothing_to_lose(global_random_seed):
-    tensor = torch.from_numpy(similarity_of(4, global_random_seed)).requires_grad_()
+    tensor = torch.from_numpy(affinity_of(4, global_random_seed)).requires_grad_()
     loss = PartialFenchelYoungLoss(2)(tensor, None)
     loss.backward()
     assert float(loss.detach()) == 0 and not tensor.grad.any()
@@ -408,7 +408,7 @@ def test_wrong_requests_are_refused(make, match):
 def test_cuda_gives_what_the_cpu_gives(dtype):
     if not torch.cuda.is_available():
         pytest.skip("There is no CUDA device here.")
-    tensor, labels = torch.from_numpy(similarity_of(40)).to(dtype), labels_of(40)
+    tensor, labels = torch.from_numpy(affinity_of(40)).to(dtype), labels_of(40)
     tolerance = {"rtol": 1e-4, "atol": 1e-4}
     layer = PerturbedForest(6, seed=3)
     cpu, gpu = layer(tensor), layer(tensor.cuda())
@@ -436,7 +436,7 @@ def test_cuda_gives_what_the_cpu_gives(dtype):
 def test_replays_of_a_graph_have_new_noise():
     if not torch.cuda.is_available():
         pytest.skip("There is no CUDA device here.")
-    tensor = torch.from_numpy(similarity_of(40)).float().cuda()
+    tensor = torch.from_numpy(affinity_of(40)).float().cuda()
     labels = torch.from_numpy(labels_of(40)).cuda()
     loss = PartialFenchelYoungLoss(6, n_perturbations=10)
     side = torch.cuda.Stream()
@@ -467,17 +467,17 @@ def test_a_device_without_triton_is_told_so_once(monkeypatch):
 
 def test_a_batch_of_fewer_classes_than_clusters(global_random_seed):
     """As many clusters as it can have: three batches in ten of ten classes."""
-    similarity = torch.tensor(np.stack([similarity_of(9, seed) for seed in range(2)]))
+    affinity = torch.tensor(np.stack([affinity_of(9, seed) for seed in range(2)]))
     labels = torch.tensor(np.random.default_rng(global_random_seed).permutation(9) % 4)
     partly = torch.where(torch.arange(9) < 3, -1, labels)
     n_groups = 3 + len(torch.unique(partly[3:]))
     module = PartialFenchelYoungLoss(10, seed=3, n_perturbations=4)
     with pytest.raises(ValueError, match="at most the number of samples, 9"):
-        module(similarity, labels)
-    both = module(similarity, torch.stack([labels, partly]), n_clusters=9)
+        module(affinity, labels)
+    both = module(affinity, torch.stack([labels, partly]), n_clusters=9)
     for item, known, k in ((0, labels, 4), (1, partly, n_groups)):
         module.seed = 3 if item == 0 else _seed_of_item(3, item)
-        alone = module(similarity[item], known, n_clusters=k)
+        alone = module(affinity[item], known, n_clusters=k)
         assert torch.allclose(both[item], alone, rtol=1e-12, atol=1e-12)
 
 
@@ -487,14 +487,14 @@ def _seed_of_item(seed, item):
 
 
 @pytest.mark.parametrize("kind", ["sqeuclidean", "rbf", "cosine"])
-def test_a_similarity_has_no_unit(kind, global_random_seed):
+def test_a_affinity_has_no_unit(kind, global_random_seed):
     rows = np.random.default_rng(global_random_seed).normal(size=(12, 3))
     rows = torch.tensor(rows, dtype=torch.float32)
-    cotangent = torch.from_numpy(similarity_of(12)).float()
+    cotangent = torch.from_numpy(affinity_of(12)).float()
     expected, slope = [], []
     for unit in (1.0, 2.0**-30, 2.0**30):
         leaf = (unit * rows).requires_grad_()
-        found = standardized_similarity(leaf, kind)
+        found = standardized_affinity(leaf, kind)
         (found * cotangent).sum().backward()
         expected.append(found.detach())
         slope.append(unit * leaf.grad)
@@ -502,36 +502,36 @@ def test_a_similarity_has_no_unit(kind, global_random_seed):
     for other in (1, 2):
         torch.testing.assert_close(expected[other], expected[0])
         torch.testing.assert_close(slope[other], slope[0])
-    assert standardized_similarity(rows[:0], kind).shape == (0, 0)
+    assert standardized_affinity(rows[:0], kind).shape == (0, 0)
 
 
 def test_minus_infinity_is_no_mask():
-    similarity = torch.from_numpy(similarity_of(8))
-    similarity[0, 1] = similarity[1, 0] = -torch.inf
+    affinity = torch.from_numpy(affinity_of(8))
+    affinity[0, 1] = affinity[1, 0] = -torch.inf
     with pytest.warns(UserWarning, match="-inf is no mask"):
-        assert torch.isnan(PartialFenchelYoungLoss(3)(similarity, labels_of(8)))
+        assert torch.isnan(PartialFenchelYoungLoss(3)(affinity, labels_of(8)))
 
 
 def test_reductions_labels_to_ignore_and_clusters_of_each_item():
-    similarity = torch.tensor(np.stack([similarity_of(9, seed) for seed in range(3)]))
+    affinity = torch.tensor(np.stack([affinity_of(9, seed) for seed in range(3)]))
     labels = torch.tensor(np.stack([labels_of(9, seed) for seed in range(3)]))
     options = {"n_perturbations": 4, "seed": 1}
-    each = PartialFenchelYoungLoss(3, reduction="none", **options)(similarity, labels)
+    each = PartialFenchelYoungLoss(3, reduction="none", **options)(affinity, labels)
     assert each.shape == (3,)
     for reduction in ("mean", "sum"):
         module = PartialFenchelYoungLoss(3, reduction=reduction, **options)
-        found = module(similarity, labels)
+        found = module(affinity, labels)
         assert torch.equal(found, getattr(each, reduction)())
     ignored = torch.where(labels < 0, -100, labels)
     module = PartialFenchelYoungLoss(3, **options)
-    assert torch.equal(module(similarity, ignored), module(similarity, labels))
+    assert torch.equal(module(affinity, ignored), module(affinity, labels))
     module = PartialFenchelYoungLoss(None, reduction="none", **options)
-    mixed = module(similarity, labels, n_clusters=torch.tensor([3, 5, 4]))
+    mixed = module(affinity, labels, n_clusters=torch.tensor([3, 5, 4]))
     assert mixed[0] == each[0]
-    expected = module(similarity, labels, n_clusters=5)
+    expected = module(affinity, labels, n_clusters=5)
     assert torch.allclose(mixed[1], expected[1], rtol=1e-12, atol=1e-12)
-    with pytest.raises(ValueError, match=r"one for each similarity, of shape \(3,\)"):
-        module(similarity, labels, n_clusters=[3, 4])
+    with pytest.raises(ValueError, match=r"one for each affinity, of shape \(3,\)"):
+        module(affinity, labels, n_clusters=[3, 4])
 
 
 @pytest.mark.parametrize("loss", [PartialFenchelYoungLoss, FenchelYoungLoss])
@@ -542,9 +542,9 @@ def test_other_reductions_are_refused(loss):
 
 
 def test_noise_by_name():
-    similarity, labels = torch.from_numpy(similarity_of(9)), labels_of(9)
+    affinity, labels = torch.from_numpy(affinity_of(9)), labels_of(9)
     losses = [
-        PartialFenchelYoungLoss(3, noise=noise, seed=0)(similarity, labels)
+        PartialFenchelYoungLoss(3, noise=noise, seed=0)(affinity, labels)
         for noise in ("normal", "gumbel")
     ]
     assert losses[0] != losses[1]
@@ -566,29 +566,29 @@ MODULES = {
 
 @pytest.mark.parametrize("name", MODULES)
 def test_noise_that_changes_no_forest_is_said_once(name, global_random_seed):
-    similarity = torch.from_numpy(similarity_of(12, global_random_seed))
+    affinity = torch.from_numpy(affinity_of(12, global_random_seed))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        MODULES[name](similarity)(similarity)
+        MODULES[name](affinity)(affinity)
         assert not caught
         # In units in which the noise is nothing.
-        module = MODULES[name](similarity)
+        module = MODULES[name](affinity)
         for _ in range(3):
-            module(1e9 * similarity)
+            module(1e9 * affinity)
     (warning,) = caught
     text = str(warning.message)
     assert f"The noise of {name} has no effect" in text
-    assert "standardized_similarity" in text and "noise_scale. It is 0.1" in text
+    assert "standardized_affinity" in text and "noise_scale. It is 0.1" in text
     assert warning.filename == __file__
 
 
 def test_noise_without_a_choice_is_not_said():
     for n, k in ((1, 1), (2, 1), (4, 4)):
-        PerturbedForest(k)(1e9 * torch.from_numpy(similarity_of(n)))
-    similarity = torch.from_numpy(1e9 * similarity_of(12))
+        PerturbedForest(k)(1e9 * torch.from_numpy(affinity_of(n)))
+    affinity = torch.from_numpy(1e9 * affinity_of(12))
     # All labels agree with the forest: the loss is zero, as it should be.
-    labels = maximum_spanning_forest(similarity.numpy(), 3).labels
-    assert PartialFenchelYoungLoss(3)(similarity, labels) < 1e-6
+    labels = maximum_spanning_forest(affinity.numpy(), 3).labels
+    assert PartialFenchelYoungLoss(3)(affinity, labels) < 1e-6
     # Some items move, and some do not.
-    batch = torch.stack([similarity, 1e-9 * similarity])
+    batch = torch.stack([affinity, 1e-9 * affinity])
     PerturbedForest(3)(batch)

@@ -27,7 +27,7 @@ from triton.compiler import ASTSource
 from skdiffclust.forests._perturbed import _triton
 
 tools = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
-forests = dict(similarities="*fp32", sizes="*i32", seeds="*i64", scale="fp32",
+forests = dict(affinities="*fp32", sizes="*i32", seeds="*i64", scale="fp32",
                first_of_class="*i32", n_classes="*i32", counts="*i32",
                totals="*fp64", edges="*i32", n="i32", n_samples="i32")
 scores = dict(seeds="*i64", coefficients="*fp32", sums="*fp32", n="i32",

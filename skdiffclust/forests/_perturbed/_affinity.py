@@ -1,4 +1,4 @@
-"""The standardised similarity of samples, with its vector-Jacobian product.
+"""The standardised affinity of samples, with its vector-Jacobian product.
 
 The NumPy twin of the function in `_torch`, which works without torch.
 """
@@ -8,27 +8,27 @@ import numpy as np
 _TINY = np.finfo(np.float64).tiny ** 0.5
 
 
-def standardized_similarity(embedding, kind):
-    """Return the similarity (n, n), float64, of samples (n, d) with mean 0 and std 1.
+def standardized_affinity(embedding, kind):
+    """Return the affinity (n, n), float64, of samples (n, d) with mean 0 and std 1.
 
     `kind` is "sqeuclidean" or "cosine"; the twin of the function of this name in torch,
     which has the formulas. It is zero if all entries are equal.
     """
-    return standardized_similarity_with_vjp(embedding, kind)[0]
+    return standardized_affinity_with_vjp(embedding, kind)[0]
 
 
-def standardized_similarity_with_vjp(embedding, kind):
-    """Return the standardised similarity (n, n), and how to differentiate through it.
+def standardized_affinity_with_vjp(embedding, kind):
+    """Return the standardised affinity (n, n), and how to differentiate through it.
 
-    The second is a function from the gradient (n, n) by the similarity to that (n, d)
+    The second is a function from the gradient (n, n) by the affinity to that (n, d)
     by the embedding, both in float64. O(n² d) each.
     """
     rows = embedding.astype(np.float64)
-    similarity, vjp_of_rows = (_cosine if kind == "cosine" else _sqeuclidean)(rows)
+    affinity, vjp_of_rows = (_cosine if kind == "cosine" else _sqeuclidean)(rows)
     # By a power of two, which changes no other bit, so that no square underflows.
-    unit = np.ldexp(1.0, np.frexp(np.abs(similarity).max())[1] - 1)
-    similarity = similarity / unit
-    centred = similarity - similarity.mean()
+    unit = np.ldexp(1.0, np.frexp(np.abs(affinity).max())[1] - 1)
+    affinity = affinity / unit
+    centred = affinity - affinity.mean()
     variance = np.mean(centred * centred)
     deviation = np.sqrt(max(variance, _TINY))
     standardized = centred / deviation
@@ -49,11 +49,11 @@ def _sqeuclidean(rows):
     """Return minus the squared distances, and how to differentiate them."""
     rows = rows - rows.mean(axis=0)
     squares = np.einsum("ij,ij->i", rows, rows)
-    similarity = 2.0 * (rows @ rows.T) - squares[:, None] - squares[None, :]
-    np.fill_diagonal(similarity, 0.0)
+    affinity = 2.0 * (rows @ rows.T) - squares[:, None] - squares[None, :]
+    np.fill_diagonal(affinity, 0.0)
     # Distances that are negative by rounding become zero, without a gradient.
-    inside = similarity <= 0.0
-    np.minimum(similarity, 0.0, out=similarity)
+    inside = affinity <= 0.0
+    np.minimum(affinity, 0.0, out=affinity)
 
     def vjp_of_rows(gradient):
         both = np.where(inside, gradient, 0.0)
@@ -61,7 +61,7 @@ def _sqeuclidean(rows):
         np.fill_diagonal(both, 0.0)
         return 2.0 * (both @ rows - both.sum(axis=1)[:, None] * rows)
 
-    return similarity, vjp_of_rows
+    return affinity, vjp_of_rows
 
 
 def _cosine(rows):
