@@ -7,6 +7,7 @@ import inspect
 import pkgutil
 import re
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -19,98 +20,53 @@ ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 # "all" comes first in the list; the codes after it are those that are not requested.
 WAIVED = set(SETTINGS["tool"]["numpydoc_validation"]["checks"]) - {"all"}
-ALL_MODULES = ["skdiffclust"] + [
+NAMES = ["skdiffclust"] + [
     module.name
     for module in pkgutil.walk_packages(skdiffclust.__path__, "skdiffclust.")
 ]
-
-
-def can_be_imported(name):
-    """Whether the extras that a module imports, torch or Triton, are installed."""
-    try:
-        importlib.import_module(name)
-    except ImportError as error:
-        if not re.search("torch|triton", str(error)):
-            raise
-        return False
-    return True
-
-
-MODULES = [name for name in ALL_MODULES if can_be_imported(name)]
-
-
-def public_objects():
-    """Return the dotted names of public functions, classes, and their own methods."""
-    names = {}
-    for module_name in MODULES:
-        module = importlib.import_module(module_name)
-        public = [] if "._" in module_name else module.__all__
-        for name in public:
-            value = getattr(module, name)
-            if callable(value):
-                # What two modules show is one object, listed under the longer name.
-                names[value] = f"{module_name}.{name}"
-    methods = [
-        f"{name}.{method}"
-        for value, name in names.items()
-        if inspect.isclass(value)
-        for method, function in vars(value).items()
-        if is_own_method(method, function)
-    ]
-    return sorted([*names.values(), *methods])
-
-
-def is_own_method(name, function):
-    """Return whether a class member is public and written in the package."""
-    function = inspect.unwrap(function) if callable(function) else function
-    module = getattr(function, "__module__", None) or ""
-    return not name.startswith("_") and module.startswith("skdiffclust")
-
-
-def numpydoc_errors(name):
-    """Return what numpydoc finds wrong with the docstring of an object."""
-    errors = [error for error in validate(name)["errors"] if error[0] not in WAIVED]
-    value = pkgutil.resolve_name(name)
-    if dataclasses.is_dataclass(value):
-        # The fields of a result are attributes to its reader, who never makes one.
-        fields = {field.name for field in dataclasses.fields(value)}
-        documented = {entry.name for entry in ClassDoc(value)["Attributes"]}
-        errors = [error for error in errors if error[0] != "PR01"]
-        errors += [("fields", field) for field in sorted(fields - documented)]
-    return errors
-
-
-def test_numpydoc():
-    names = [name for name in public_objects() if ".nn." not in name]
-    assert len(names) > 100
-    assert not {name: found for name in names if (found := numpydoc_errors(name))}
-
-
-@pytest.mark.torch
-def test_numpydoc_of_what_is_in_torch():
-    names = [name for name in public_objects() if ".nn." in name]
-    assert len(names) > 10
-    assert not {name: found for name in names if (found := numpydoc_errors(name))}
+NEEDS_TORCH = re.compile(
+    r"^(import|from) (torch|triton|skdiffclust\S*[._]torch)|"
+    r">>> .*(torch|nn\.|DeepClAM\(|SpanningForestEmbedding\()",
+    flags=re.MULTILINE,
+)
 
 
 def with_marker(name):
-    """Return the name of a module, marked where its examples need torch."""
-    module = importlib.import_module(name)
-    examples = [
-        example.source
-        for test in doctest.DocTestFinder().find(module)
-        for example in test.examples
-    ]
-    needs_torch = any(
-        word in line
-        for line in examples
-        for word in ("torch", "nn.", "DeepClAM(", "SpanningForestEmbedding(")
-    )
+    """Return the name of a module, marked if it or its examples import torch."""
+    source = Path(find_spec(name).origin).read_text(encoding="utf-8")
+    needs_torch = NEEDS_TORCH.search(source)
     return pytest.param(name, marks=[pytest.mark.torch] if needs_torch else [])
 
 
-@pytest.mark.parametrize("name", [with_marker(name) for name in MODULES])
-def test_doctests(name):
+def public_objects(name):
+    """Yield the dotted names of public functions, classes, and their own methods."""
     module = importlib.import_module(name)
-    result = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
+    for public in [] if "._" in name else module.__all__:
+        value = getattr(module, public)
+        if callable(value):
+            yield f"{name}.{public}"
+        for method, member in vars(value).items() if inspect.isclass(value) else ():
+            function = inspect.unwrap(member) if callable(member) else member
+            owner = getattr(function, "__module__", None) or ""
+            if not method.startswith("_") and owner.startswith("skdiffclust"):
+                yield f"{name}.{public}.{method}"
+
+
+@pytest.mark.parametrize("module", [with_marker(name) for name in NAMES])
+def test_docstrings_are_valid_and_their_examples_run(module):
+    if "triton" in module:
+        pytest.importorskip("triton")
+    for name in public_objects(module):
+        errors = [error for error in validate(name)["errors"] if error[0] not in WAIVED]
+        value = pkgutil.resolve_name(name)
+        if dataclasses.is_dataclass(value):
+            # The fields of a result are attributes to its reader, who never makes one.
+            fields = {field.name for field in dataclasses.fields(value)}
+            documented = {entry.name for entry in ClassDoc(value)["Attributes"]}
+            errors = [error for error in errors if error[0] != "PR01"]
+            assert fields <= documented, name
+        assert not errors, name
+    result = doctest.testmod(
+        importlib.import_module(module), optionflags=doctest.NORMALIZE_WHITESPACE
+    )
     assert result.failed == 0

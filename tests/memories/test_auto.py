@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
-from sklearn.datasets import load_wine, make_blobs, make_moons
+from sklearn.datasets import load_wine, make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import StandardScaler
@@ -65,12 +65,6 @@ def test_equal_samples_are_one_cluster():
     assert ClAM("auto").fit(np.ones((1, 2))).n_clusters_ == 1
 
 
-def test_moons_are_warned_of(global_random_seed):
-    X, _ = make_moons(500, noise=0.1, random_state=global_random_seed)
-    with pytest.warns(ConvergenceWarning, match="no clear number"):
-        ClAM("auto", max_iter=2, n_init=1, random_state=0).fit(X)
-
-
 # One of the four may end without a row.
 @pytest.mark.filterwarnings("ignore:ClAM found 3 clusters instead of 4")
 @pytest.mark.few_epochs
@@ -89,14 +83,6 @@ def test_streams_and_weights_keep_the_number(global_random_seed):
     assert model.n_clusters_ == 3
     with pytest.raises(ValueError, match="one for each of 3"):
         ClAM("auto", weighted=[1.0, 2.0], random_state=global_random_seed).fit(X)
-
-
-def test_nothing_is_said_where_all_is_found(recwarn, global_random_seed):
-    X, _ = make_blobs(
-        100, centers=[[0, 0], [9, 0], [0, 9]], random_state=global_random_seed
-    )
-    ClAM("auto", random_state=global_random_seed).fit(X)
-    assert not [w for w in recwarn if w.category is ConvergenceWarning]
 
 
 @pytest.mark.few_epochs

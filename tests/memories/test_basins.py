@@ -73,12 +73,3 @@ def test_coordinates_are_those_of_the_dense_graph(global_random_seed):
 
 def test_equal_samples():
     np.testing.assert_array_equal(labels_of(np.ones((20, 3)), 2), 0)
-
-
-def test_a_memory_that_attracts_no_sample_of_weight(global_random_seed):
-    X, _ = moons(global_random_seed)
-    shares = attraction(X[:100], X[:40])
-    used = np.asarray(shares[:, :1].todense())[:, 0] == 0
-    coordinates, sizes = embed_memories(shares, used.astype(float), 2)
-    assert sizes[0] == 0
-    assert np.isfinite(coordinates).all()

@@ -1,7 +1,6 @@
 """DeepClAM: the encoder is trained with memories, and kept as arrays."""
 
 import pickle
-import shutil
 import subprocess
 import sys
 import warnings
@@ -22,8 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 from skdiffclust import ClAM, DeepClAM
-from skdiffclust.memories import _deep, recall
-from skdiffclust.memories._scaling import drawn_in, reach_of
+from skdiffclust.memories import recall
 from skdiffclust.metrics import silhouette_scorer
 
 FAST = dict(n_init=2, max_iter=16, random_state=0)
@@ -89,14 +87,6 @@ def test_methods_are_those_of_the_codes(encoder, global_random_seed):
     assert np.array_equal(loaded.predict(X), model.labels_)
 
 
-def test_links_and_other_metrics_are_those_of_clam_on_codes(global_random_seed):
-    X, y = blobs(global_random_seed)
-    codes = DeepClAM(3, **FAST).fit_transform(X)
-    for metric in ("cosine", "manhattan"):
-        model = ClAM(3, metric=metric, random_state=0).fit(codes, must_link=[[0, 1]])
-        assert model.labels_[0] == model.labels_[1]
-
-
 @pytest.mark.parametrize("mask_probability", [0.0, 0.15])
 def test_module_is_copied_and_trained(mask_probability, global_random_seed):
     X, y = blobs(global_random_seed)
@@ -114,19 +104,6 @@ def test_module_is_copied_and_trained(mask_probability, global_random_seed):
     assert all(p.device.type == "cpu" for p in model.encoder_.parameters())
     assert model.cluster_centers_.shape == (3, 3)
     assert model.get_params()["encoder"] is module
-
-
-@pytest.mark.few_epochs
-def test_samples_of_no_weight_change_no_temperature(global_random_seed):
-    X, y = blobs(global_random_seed)
-    weight = np.r_[np.ones(len(X)), np.zeros(40)]
-    alone = DeepClAM(3, **FAST).fit(X)
-    model = DeepClAM(3, **FAST).fit(
-        np.vstack([X, np.full((40, 12), 300.0)]), sample_weight=weight
-    )
-    assert adjusted_rand_score(y, model.labels_[: len(X)]) > 0.9
-    ratio = model.inverse_temperature_ / alone.inverse_temperature_
-    assert 0.4 < ratio < 2.5
 
 
 @pytest.mark.few_epochs
@@ -236,28 +213,6 @@ def test_a_wrong_value_or_sample_costs_no_cluster(columns, global_random_seed):
     assert np.ptp(model.transform(X)[3]) < 10 * np.ptp(model.transform(X)[right])
 
 
-@pytest.mark.parametrize("n_far", [1, 8, 9])
-def test_few_far_samples_are_drawn_in(n_far, global_random_seed):
-    X, _ = blobs(global_random_seed)
-    X[:n_far] *= 1e3
-    weight = np.ones(len(X))
-    center, distance = reach_of(X, weight)
-    assert np.array_equal(center, np.quantile(X, 0.5, axis=0, method="lower"))
-    far = np.linalg.norm(X - center, axis=1)
-    if n_far > 0.05 * len(X):
-        assert distance == np.inf
-        assert np.array_equal(drawn_in(X, center, distance), X)
-        return
-    assert distance == pytest.approx(5 * np.quantile(far, 0.5, method="lower"))
-    moved = drawn_in(X, center, distance)
-    assert np.array_equal(moved[n_far:], X[n_far:])
-    assert np.allclose(np.linalg.norm(moved - center, axis=1)[:n_far], distance)
-    gap = (moved - center)[:n_far]
-    assert np.allclose(gap * far[:n_far, None], (X - center)[:n_far] * distance)
-    weight[:n_far] = 0.0
-    assert reach_of(X, weight)[1] < distance * 1.1
-
-
 @pytest.mark.few_epochs
 def test_number_of_clusters_is_found(global_random_seed):
     X, _ = blobs(global_random_seed)
@@ -274,16 +229,6 @@ def test_rows_of_no_weight_are_not_there(global_random_seed):
     model = DeepClAM(3, batch_size=2, **{**FAST, "max_iter": 3})
     model.fit(far, sample_weight=weight)
     assert adjusted_rand_score(y, model.labels_[: len(X)]) > 0.9
-
-
-@pytest.mark.few_epochs
-def test_float32_and_read_only_rows(global_random_seed):
-    X, y = blobs(global_random_seed)
-    X = X.astype(np.float32)
-    X.flags.writeable = False
-    model = DeepClAM(3, **FAST).fit(X)
-    assert model.encoder_[0][0].dtype == model.cluster_centers_.dtype == np.float32
-    assert adjusted_rand_score(y, model.labels_) > 0.9
 
 
 @pytest.mark.few_epochs
@@ -334,67 +279,6 @@ def test_refusals(global_random_seed):
     nn.init.constant_(constant.weight, np.nan)
     with pytest.raises(ValueError, match="finite codes.*check the module"):
         DeepClAM(3, encoder=constant).fit(X)
-
-
-@pytest.mark.few_epochs
-def test_interruption_and_divergence(monkeypatch, global_random_seed):
-    X, y = blobs(global_random_seed)
-    model = DeepClAM(3, **FAST).fit(X)
-    before, losses = dict(vars(model)), []
-    real = _deep.DeepTraining._loss
-
-    def interrupt(self, *arguments):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(_deep.DeepTraining, "_loss", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X)
-    assert vars(model) == before
-
-    def broken(self, *arguments):
-        losses.append(real(self, *arguments))
-        return losses[-1] * (np.nan if len(losses) == 7 else 1.0)
-
-    monkeypatch.setattr(_deep.DeepTraining, "_loss", broken)
-    with pytest.warns(ConvergenceWarning, match="diverged in epoch 4.*learning_rate"):
-        model = DeepClAM(3, **FAST).fit(X)
-    assert adjusted_rand_score(y, model.labels_) > 0.9
-    assert model.n_iter_ == 4
-
-
-@pytest.mark.few_epochs
-@pytest.mark.parametrize("encoder", ["mlp", "module"])
-def test_a_resumed_fit_has_the_same_bits(
-    encoder, tmp_path, monkeypatch, global_random_seed
-):
-    X = blobs(global_random_seed)[0][:90]
-    weight, folder = np.linspace(1, 2, len(X)), tmp_path / "clam"
-    params = {**FAST, "max_iter": 10, "batch_size": 40, "tol": 0.0}
-    module = nn.Sequential(nn.Linear(12, 8), nn.Dropout(0.2), nn.Linear(8, 3))
-    encoder = module if encoder == "module" else encoder
-    model = DeepClAM(3, encoder=encoder, **params)
-    whole = model.fit(X, sample_weight=weight)
-    assert whole.n_iter_ >= 6  # five of them pretraining
-    expected = pickle.dumps((whole.history_, whole.cluster_centers_, whole.labels_))
-    real = _deep.DeepTraining._batches
-    for stop in (3, 5, np.inf):
-        epochs = iter(range(100))
-
-        def interrupt(self, batch_size, epochs=epochs, stop=stop):
-            if next(epochs) == stop:
-                raise KeyboardInterrupt
-            return real(self, batch_size)
-
-        shutil.rmtree(folder, ignore_errors=True)
-        monkeypatch.setattr(_deep.DeepTraining, "_batches", interrupt)
-        if stop < np.inf:
-            with pytest.raises(KeyboardInterrupt):
-                clone(model).fit(X, sample_weight=weight, checkpoint=folder)
-        monkeypatch.setattr(_deep.DeepTraining, "_batches", real)
-        again = clone(model)
-        again.fit(X, sample_weight=weight, checkpoint=folder, resume=True)
-        found = again.history_, again.cluster_centers_, again.labels_
-        assert pickle.dumps(found) == expected, stop
 
 
 @pytest.mark.few_epochs

@@ -61,32 +61,6 @@ def test_an_invertible_map_commutes_with_the_steps(global_random_seed):
     np.testing.assert_allclose(moved @ turn, turned)
 
 
-def test_kernel_by_explicit_feature_map(global_random_seed):
-    from sklearn.kernel_approximation import Nystroem
-    from sklearn.metrics.pairwise import rbf_kernel
-
-    X, R, _ = problem(global_random_seed)
-    features = Nystroem(gamma=0.5, n_components=12).fit(np.vstack([X, R]))
-    kernel = rbf_kernel(X, R, gamma=0.5)
-    expected = -logsumexp(-2.0 * (2.0 - 2.0 * kernel), axis=1) / 2.0
-    found = energy(features.transform(X), features.transform(R), 2.0)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("step", [0.3, 1.0])
-def test_recall_stays_in_the_convex_hull(step, global_random_seed):
-    from scipy.optimize import linprog
-
-    X, R, w = problem(global_random_seed, n=6)
-    for x, moved in zip(
-        X, recall(X, R, 0.5, n_steps=4, step_size=step, weights=w), strict=True
-    ):
-        corners = np.vstack([R, x])
-        lhs = np.vstack([corners.T, np.ones(len(corners))])
-        hull = linprog(np.zeros(len(corners)), A_eq=lhs, b_eq=np.append(moved, 1.0))
-        assert hull.success
-
-
 @pytest.mark.parametrize("metric", METRICS)
 def test_high_inverse_temperature_recalls_the_nearest_memory(
     metric, global_random_seed
@@ -111,20 +85,6 @@ def test_finite_at_every_temperature(metric, exponent, global_random_seed):
     assert np.isfinite(recall(X, R, beta, weights=w, metric=metric)).all()
     scaled = energy(X * 1e100, R * 1e100, beta, metric=metric)
     assert np.isfinite(scaled).all()
-
-
-def test_translation_moves_everything_along(global_random_seed):
-    X, R, w = problem(global_random_seed)
-    shift = np.array([5.0, -3.0, 100.0])
-    for metric in ("euclidean", "manhattan"):
-        options = dict(weights=w, metric=metric)
-        np.testing.assert_allclose(
-            energy(X + shift, R + shift, 1.2, **options), energy(X, R, 1.2, **options)
-        )
-        np.testing.assert_allclose(
-            recall(X + shift, R + shift, 1.2, **options),
-            recall(X, R, 1.2, **options) + shift,
-        )
 
 
 def test_mask_holds_what_is_seen(global_random_seed):

@@ -11,10 +11,8 @@ from sklearn.impute import KNNImputer, SimpleImputer
 from sklearn.metrics import adjusted_rand_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from skdiffclust import AssociativeImputer, ClAM
-from skdiffclust.memories import _scaling
 from skdiffclust.metrics import clustering_accuracy
 
 
@@ -175,15 +173,12 @@ def test_conventions_of_imputers(global_random_seed):
             assert (found["empty"] == 0).all()
 
 
-def test_many_samples_few_memories(monkeypatch, global_random_seed):
+def test_many_samples_few_memories(global_random_seed):
     X = curve(400, seed=global_random_seed)
     shown = with_gaps(X, seed=global_random_seed)
     imputer = AssociativeImputer(n_memories=50, random_state=global_random_seed)
     assert error(imputer, X, shown) < error(SimpleImputer(), X, shown)
     assert imputer.memories_.shape == (50, 4)
-    whole = imputer.transform(shown)
-    monkeypatch.setattr(_scaling, "_BLOCK_ENTRIES", 200)
-    np.testing.assert_allclose(imputer.transform(shown), whole, atol=1e-10)
 
 
 def test_the_covariance_of_copies_is_shrunk_by_two_per_mille(global_random_seed):
@@ -279,17 +274,6 @@ def test_one_wrong_value_changes_the_error_by_less_than_five_percent(
         assert error(kept, X, wrong) > 2 * clean
 
 
-def test_one_wrong_value_in_a_feature_with_a_tail(global_random_seed):
-    X, shown = correlated(global_random_seed)
-    rare = np.random.RandomState(global_random_seed).permutation(300)[:5]
-    X[rare, 2] = shown[rare, 2] = 9.0
-    clean = error(AssociativeImputer(random_state=0), X, shown)
-    wrong = shown.copy()
-    row = np.setdiff1d(np.flatnonzero(~np.isnan(shown).any(axis=1)), rare)[0]
-    wrong[row, 2] = 1e4
-    assert error(AssociativeImputer(random_state=0), X, wrong) < 1.1 * clean
-
-
 def test_several_far_values_of_a_sample_are_observed(global_random_seed):
     X, shown = correlated(global_random_seed)
     X[0] = shown[0] = 40.0
@@ -341,18 +325,6 @@ def test_unrelated_features_are_imputed_by_their_mean(global_random_seed):
         ours.append(error(AssociativeImputer(random_state=seed), X, shown))
         means.append(error(SimpleImputer(), X, shown))
     assert np.mean(ours) < 1.05 * np.mean(means)
-
-
-def test_large_values_in_another_unit_are_no_tail(global_random_seed):
-    # The samples are extreme in a feature that is nearly a copy, too.
-    rng = np.random.RandomState(global_random_seed)
-    X = rng.randn(600, 4)
-    X[:, 1] = X[:, 0] + 0.1 * rng.randn(600)
-    shown = with_gaps(X, 0.15, global_random_seed)
-    wrong = shown.copy()
-    wrong[np.argsort(np.where(np.isnan(shown), -9, shown)[:, 0])[-6:], 0] *= 1000
-    clean = error(AssociativeImputer(random_state=0), X, shown)
-    assert error(AssociativeImputer(random_state=0), X, wrong) < 1.3 * clean
 
 
 def test_far_values_that_others_confirm_are_observed(global_random_seed):
@@ -624,23 +596,3 @@ def test_missing_integer_categories_are_refused(estimator):
     with pytest.raises(ValueError, match="integer categories"):
         estimator.fit(X)
     assert estimator.fit(X.astype({"code": "Int64"})).n_features_in_ == 2
-
-
-def test_small_matrices_are_inverted_by_one_thread(monkeypatch, global_random_seed):
-    inv = np.linalg.inv
-    n_threads = set()
-
-    def counted(matrices):
-        pools = threadpool_info()
-        n_threads.update(p["num_threads"] for p in pools if p["user_api"] == "blas")
-        return inv(matrices)
-
-    shown = with_gaps(load_iris().data, seed=global_random_seed)
-    with threadpool_limits(2, "blas"):
-        expected = AssociativeImputer(random_state=0).fit_transform(shown)
-        monkeypatch.setattr(np.linalg, "inv", counted)
-        before = threadpool_info()
-        completed = AssociativeImputer(random_state=0).fit_transform(shown)
-        assert threadpool_info() == before
-    assert np.array_equal(completed, expected)
-    assert n_threads == {1}

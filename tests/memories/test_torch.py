@@ -18,11 +18,6 @@ from skdiffclust.memories._torch import recall
 from skdiffclust.nn import AssociativeMemory
 
 METRICS = ("euclidean", "cosine", "manhattan")
-GROUPS = [
-    (slice(0, 9), slice(0, 2)),
-    (slice(9, 15), slice(2, 5)),
-    (slice(15, 24), slice(0, 0)),
-]
 
 
 def problem(metric, seed=0):
@@ -52,16 +47,6 @@ def test_recall_is_the_definition(metric, step_size, global_random_seed):
             weights=np.exp(log_weights[r]),
         )
         np.testing.assert_allclose(found[r], expected, atol=1e-10)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_row_opposite_to_its_memory_stays_where_it_is(dtype, global_random_seed):
-    rng = np.random.RandomState(global_random_seed)
-    memory = torch.tensor(rng.randn(1, 4), dtype=dtype)
-    memory /= memory.norm()
-    dynamics = Dynamics(2.0, 3, 1.0, "cosine")
-    found = recall(-3 * memory, memory, torch.zeros(1, dtype=dtype), dynamics)
-    np.testing.assert_allclose(found, -memory, atol=1e-6)
 
 
 @pytest.mark.parametrize("metric", METRICS)

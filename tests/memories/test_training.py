@@ -143,23 +143,6 @@ def test_gradient_is_central_differences(
         np.testing.assert_allclose(slope, expected, rtol=2e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("n_steps", [1, 2, 3])
-def test_a_row_opposite_to_its_memory_stays_where_it_is(n_steps, global_random_seed):
-    memory = np.random.RandomState(global_random_seed).randn(1, 1, 4)
-    memory /= np.linalg.norm(memory)
-    found = completion_with_gradient(
-        np.concatenate([-memory[0], memory[0]]),
-        memory,
-        np.zeros((1, 1)),
-        Dynamics(2.0, n_steps, 1.0, "cosine"),
-        groups=[(slice(0, 2), slice(0, 0))],
-        fill=np.zeros(4),
-        sample_weight=np.ones(2),
-    )
-    np.testing.assert_allclose(found.loss, 0.0, atol=1e-12)
-    np.testing.assert_allclose(found.gradient, 0.0, atol=1e-12)
-
-
 @pytest.mark.parametrize(
     "metric, groups",
     [

@@ -108,7 +108,7 @@ ROWS = {
         HERE + "test_what_has_not_converged_says_so",
         SpanningForestClustering=NOTHING_TRAINED,
         GraphCutClustering=NO_MODEL,
-        DeepClAM=DEEP + "test_interruption_and_divergence",
+        DeepClAM=VALUES + "test_training_that_diverges_says_so",
     ),
     "``checkpoint=``, ``resume=``": cells(
         RESUME + "test_resuming_from_every_step",
