@@ -1,15 +1,18 @@
 """Borůvka's algorithm on a k-d tree: the exact minimum spanning tree of points.
 
-Every vertex first finds its nearest rows, once. Then, in each round, every component
-but the largest takes its first outgoing edge in the total order (length, i, j). A row
-is searched again only where what is known of it, the lower bound `reach` of the length
-to any row outside that it has not seen, does not rule it out; a search skips all nodes
-of its own component and all that are farther than the best edge found so far by any row
-of it.
+Every row first finds its nearest rows, once, as a component of its own. Then, in each
+round, every component but the largest takes its first outgoing edge in the total order
+(length, i, j). A row is searched again only where what is known of it, the lower bound
+`reach` of the length to any row outside that it has not seen, does not rule it out; a
+search skips all nodes of its own component and all that are farther than the best edge
+found so far by any row of it.
 
 Threads share those best lengths without a lock: one that is out of date only prunes
 less. Each row's own finds are written by one thread, and the edge of a component is
 chosen from them afterwards, so the tree does not depend on the threads.
+
+Kernels are compiled in a first fit that waits for them: there are few, and what they
+need is allocated by NumPy, whose functions numba would compile for each kernel.
 """
 
 from typing import NamedTuple
@@ -19,7 +22,11 @@ import numpy as np
 from skdiffclust._compiled import compiled
 from skdiffclust._duplicates import first_equal
 from skdiffclust._threads import run_chunks
-from skdiffclust.forests._trees._components import number_components
+from skdiffclust.forests._trees._components import (
+    join_edges,
+    number_components,
+    small_singletons,
+)
 from skdiffclust.forests._trees._kd_tree import (
     box_gap,
     build_tree,
@@ -27,15 +34,12 @@ from skdiffclust.forests._trees._kd_tree import (
     tile_gaps,
     tile_lengths,
 )
-from skdiffclust.forests._trees._neighbors import (
-    STACK,
-    find_neighbors,
-    sort_neighbors,
-)
 from skdiffclust.forests._trees._tree import TIE
-from skdiffclust.forests._trees._union_find import find, precedes, union
+from skdiffclust.forests._trees._union_find import precedes
 
 _MIXED = -1
+# Nodes that wait in a walk down the tree: at most one a level, and two at the last.
+_STACK = 128
 # Least number of nearest rows that are found first.
 _N_NEIGHBORS = 6
 # On a grid at least and at most: more take longer to find than rows to search again.
@@ -56,8 +60,6 @@ class Rows(NamedTuple):
 
     Attributes
     ----------
-    distances, positions : ndarray of shape (n, k), float64 and int32
-        Nearest rows by (length, row); those at the last length may be incomplete.
     core : ndarray of shape (n,), float64
         Lengths of edges that end here are at least this; zeros if none is raised.
     tie : float
@@ -66,23 +68,18 @@ class Rows(NamedTuple):
         The least core of the rows of each node.
     reach : ndarray of shape (n,), float64
         No row outside the component, found ones excepted, is nearer than this.
-    skipped : ndarray of shape (n,), int32
-        How many of the nearest rows are in the own component.
-    length, other : ndarray of shape (n,), float64 and int32
-        Nearest row outside that was found, -1 if none.
+    length, other : ndarray of shape (n, k), float64 and int32
+        Nearest rows outside that were found, by (length, row); -1 for none.
     component : ndarray of shape (n,), int32
         Components, numbered from 0 up.
     uniform : ndarray of shape (2 * n_leaves,), int32
         Component of each node, -1 where it has several.
     """
 
-    distances: np.ndarray
-    positions: np.ndarray
     core: np.ndarray
     tie: float
     node_core: np.ndarray
     reach: np.ndarray
-    skipped: np.ndarray
     length: np.ndarray
     other: np.ndarray
     component: np.ndarray
@@ -103,7 +100,6 @@ def boruvka(points, nodes, n_threads, norm=2):
     if points.shape[1] > _LOW and not rules_out(tree, norm):
         return None
     near = _nearest(tree, norm, _neighbors_to_find(points), n_threads)
-    near = _raised(tree, near, np.zeros(len(points)), n_threads)
     return _grow(tree, norm, near, nodes[tree.order], n_threads)
 
 
@@ -113,10 +109,9 @@ def rules_out(tree, norm):
     n_differences = tree.tiles.shape[2] * tree.points.size  # of a leaf, at most
     n_tried = max(1, min(n_leaves // 128, int(_DIFFERENCES_PER_CHUNK / n_differences)))
     first = n_leaves // 2
-    offset = tree.starts[first]
-    n_rows = tree.starts[first + n_tried] - offset
-    near = _new_lists(n_rows, _N_NEIGHBORS)
-    n_seen = find_neighbors(first, first + n_tried, tree, norm, offset, *near)
+    n_rows = tree.starts[first + n_tried] - tree.starts[first]
+    rows, best = _separate(tree, _N_NEIGHBORS)
+    n_seen = _search(first, first + n_tried, tree, norm, rows, best, -1)
     return n_seen <= _SEEN_BY_SEARCH * n_rows * len(tree.points)
 
 
@@ -141,13 +136,11 @@ def raised_neighbors(points, min_samples, n_threads, norm=2, firsts=None):
     core = np.empty(len(kept))
     # One more than core lengths need, so that few rows are searched again.
     near = _nearest(tree, norm, max(min_samples + 1, _N_NEIGHBORS), n_threads)
-    find_cores(*near, counts, min_samples, core)
-    if min_samples > _LONGEST_LIST:
-        near = [np.ascontiguousarray(lists[:, :_N_NEIGHBORS]) for lists in near]
-    lists = _raised(tree, near, core, n_threads)
+    find_cores(near.length, near.other, counts, min_samples, core)
+    near = _raised(tree, near, core, n_threads)
 
     def grow(n_threads):
-        edges, lengths = _grow(tree, norm, lists, np.arange(len(kept)), n_threads)
+        edges, lengths = _grow(tree, norm, near, np.arange(len(kept)), n_threads)
         duplicates = np.flatnonzero(firsts != np.arange(len(firsts)))
         joined = np.column_stack([firsts[duplicates], duplicates])
         return (
@@ -172,69 +165,101 @@ def _neighbors_to_find(points):
     return np.clip(2 * n_features + 1, *_N_NEIGHBORS_ON_A_GRID)
 
 
-def _new_lists(n_rows, n_neighbors):
-    """Return distances and positions (n_rows, n_neighbors) to be filled."""
-    shape = n_rows, n_neighbors
-    return np.empty(shape), np.empty(shape, dtype=np.int32)
+def _separate(tree, n_neighbors):
+    """Return `Rows` that are components of their own, and their best lengths (n,)."""
+    n_samples = len(tree.points)
+    n_nodes = len(tree.boxes)
+    rows = Rows(
+        core=np.zeros(n_samples),
+        tie=0.0,
+        node_core=np.zeros(n_nodes),
+        reach=np.zeros(n_samples),
+        length=np.full((n_samples, n_neighbors), np.inf),
+        other=np.full((n_samples, n_neighbors), -1, dtype=np.int32),
+        component=np.arange(n_samples, dtype=np.int32),
+        uniform=np.full(n_nodes, _MIXED, dtype=np.int32),
+    )
+    return rows, np.full(n_samples, np.inf)
 
 
 def _nearest(tree, norm, n_neighbors, n_threads):
-    """Return the lengths and positions (n, n_neighbors) of the nearest rows."""
-    near = _new_lists(len(tree.points), n_neighbors)
+    """Return `Rows` that have found their `n_neighbors` nearest ones."""
+    rows, best = _separate(tree, n_neighbors)
     n_leaves = len(tree.starts) - 1
-    run_chunks(find_neighbors, n_leaves, (tree, norm, 0, *near), n_threads)
-    return near
+    run_chunks(_search, n_leaves, (tree, norm, rows, best, -1), n_threads)
+    return rows
 
 
 def _raised(tree, near, core, n_threads):
-    """Raise the lengths of the nearest rows, in place, and sort them.
-
-    Returns the first five of `Rows`, and the reach.
-    """
-    reach = np.maximum(near[0][:, -1], core)
+    """Raise the lengths of the nearest rows to the `core` (n,) of both ends."""
+    length = near.length
+    other = near.other
+    if length.shape[1] > _LONGEST_LIST:
+        length = np.ascontiguousarray(length[:, :_N_NEIGHBORS])
+        other = np.ascontiguousarray(other[:, :_N_NEIGHBORS])
+    reach = np.maximum(length[:, -1], core)
     tie = TIE if core.any() else 0.0
-    run_chunks(sort_neighbors, len(core), (tree.order, core, tie, *near), n_threads)
-    node_core = np.empty(2 * (len(tree.starts) - 1))
+    run_chunks(
+        sort_neighbors, len(core), (tree.order, core, tie, length, other), n_threads
+    )
+    node_core = np.empty(len(tree.boxes))
     node_core[len(node_core) // 2 :] = np.minimum.reduceat(core, tree.starts[:-1])
     _fill_inner_nodes(node_core, np.minimum)
-    return *near, core, tie, node_core, reach
+    return near._replace(
+        core=core,
+        tie=tie,
+        node_core=node_core,
+        reach=reach,
+        length=length,
+        other=other,
+    )
 
 
-def _grow(tree, norm, lists, vertices, n_threads):
+def _grow(tree, norm, near, vertices, n_threads):
     """Edges and lengths of a tree, from the nearest rows of each position.
 
-    `lists` are those of `_raised`. Positions of the same vertex (n,), ids 0 up, count
-    as one.
+    Positions of the same vertex (n,), ids 0 up, count as one.
     """
     n_samples = len(tree.points)
     n_leaves = len(tree.starts) - 1
-    distances, positions, *_, reach = lists
     if vertices.max() == n_samples - 1:
         # Numbers of vertices are free, and near rows with similar ones use caches well.
         vertices = np.arange(n_samples)
-    rows = Rows(
-        *lists[:-1],
-        reach.copy(),
-        np.zeros(n_samples, dtype=np.int32),
-        distances[:, 0].copy(),
-        positions[:, 0].copy(),
-        vertices.astype(np.int32),
-        np.full(2 * n_leaves, _MIXED, dtype=np.int32),
+    rows = near._replace(
+        reach=near.reach.copy(),
+        length=near.length[:, :1].copy(),
+        other=near.other[:, :1].copy(),
+        component=vertices.astype(np.int32),
+        uniform=near.uniform.copy(),
     )
-    sizes = np.bincount(rows.component)
+    component = rows.component
+    skipped = np.zeros(n_samples, dtype=np.int32)
+    known = tree.starts, near.length, near.other, skipped
+    found = rows.length, rows.other, component, rows.uniform
+    sizes = np.bincount(component)
     # So that one vertex has no edges.
     ends = [np.empty((2, 0), dtype=np.int64)]
     lengths = [np.empty(0)]
     while len(sizes) > 1:
         best = np.full(len(sizes), np.inf)
         largest = np.argmax(sizes)
-        run_chunks(renew, n_leaves, (tree, rows, best, largest), n_threads)
+        run_chunks(renew, n_leaves, (*known, *found, best, largest), n_threads)
         _fill_inner_nodes(rows.uniform, _common)
-        asked = (tree, norm, rows, best, largest)
-        run_chunks(search_leaves, n_leaves, asked, n_threads)
-        taken, sizes = merge_components(tree.order, rows, best, largest)
-        ends.append((taken, rows.other[taken]))
-        lengths.append(rows.length[taken])
+        asked = tree, norm, rows, best, largest
+        run_chunks(_search, n_leaves, asked, n_threads)
+        chosen = np.full(len(sizes), -1)
+        choose_edges(tree.order, *found[:3], best, largest, chosen)
+        chosen = chosen[chosen >= 0]
+        others = rows.other[chosen, 0]
+        pairs = np.column_stack([component[chosen], component[others]])
+        parents, counts = small_singletons(len(sizes))
+        is_new = np.empty(len(pairs), dtype=bool)
+        join_edges(pairs.astype(np.int64), parents, counts, is_new)
+        numbers, _ = number_components(parents)
+        component[:] = numbers[component]
+        sizes = np.bincount(component)
+        ends.append((chosen[is_new], others[is_new]))
+        lengths.append(rows.length[chosen[is_new], 0])
     first, second = tree.order[np.concatenate(ends, axis=1)]
     # Sorting rows of two would take ten times as long.
     edges = np.column_stack([np.minimum(first, second), np.maximum(first, second)])
@@ -273,19 +298,58 @@ def find_cores(distances, positions, counts, min_samples, core):
 
 
 @compiled(nogil=True)
-def renew(first, last, tree, rows, best, largest):
+def sort_neighbors(first, last, order, core, tie, distances, positions):
+    """Sort the neighbours of a range of positions by (length, row).
+
+    Lengths are first raised to the `core` (n,) of both ends, and `tie` times what they
+    were is added.
+    """
+    for i in range(first, last):
+        for k in range(distances.shape[1]):
+            length = distances[i, k]
+            j = positions[i, k]
+            if j >= 0:
+                length = max(length, max(core[i], core[j])) + tie * length
+            at = k
+            while (
+                at > 0
+                and j >= 0
+                and (
+                    distances[i, at - 1] > length
+                    or (
+                        distances[i, at - 1] == length
+                        and order[positions[i, at - 1]] > order[j]
+                    )
+                )
+            ):
+                distances[i, at] = distances[i, at - 1]
+                positions[i, at] = positions[i, at - 1]
+                at -= 1
+            distances[i, at] = length
+            positions[i, at] = j
+
+
+@compiled(nogil=True)
+def renew(
+    first,
+    last,
+    starts,
+    distances,
+    positions,
+    skipped,
+    length,
+    other,
+    component,
+    uniform,
+    best,
+    largest,
+):
     """Update after a merge what is outside for each row and which leaves are uniform.
 
-    Shares the best length of each component as far as it is known.
+    Of the nearest rows, `distances` and `positions` (n, k), the first that are
+    `skipped` (n,) are in the own component. Shares the best length of each component as
+    far as it is known.
     """
-    distances = rows.distances
-    positions = rows.positions
-    skipped = rows.skipped
-    length = rows.length
-    other = rows.other
-    component = rows.component
-    uniform = rows.uniform
-    starts = tree.starts
     n_leaves = len(starts) - 1
     n_neighbors = distances.shape[1]
     for leaf in range(first, last):
@@ -300,27 +364,43 @@ def renew(first, last, tree, rows, best, largest):
             if own != component[start]:
                 uniform[n_leaves + leaf] = _MIXED
             # No edge of this row can be the first of the component.
-            if length[i] > best[own]:
+            if length[i, 0] > best[own]:
                 continue
-            if other[i] < 0 or component[other[i]] == own:
+            if other[i, 0] < 0 or component[other[i, 0]] == own:
                 at = skipped[i]
                 while at < n_neighbors and distances[i, at] <= best[own]:
                     if positions[i, at] >= 0 and component[positions[i, at]] != own:
                         break
                     at += 1
                 skipped[i] = at
-                length[i] = np.inf
-                other[i] = -1
+                length[i, 0] = np.inf
+                other[i, 0] = -1
                 if at < n_neighbors:
-                    length[i] = distances[i, at]
-                    other[i] = positions[i, at]
-            if length[i] < best[own]:
-                best[own] = length[i]
+                    length[i, 0] = distances[i, at]
+                    other[i, 0] = positions[i, at]
+            if length[i, 0] < best[own]:
+                best[own] = length[i, 0]
+
+
+def _search(first, last, tree, norm, rows, best, largest):
+    """Call `search_leaves` with what it writes to."""
+    size = max(_STACK, tree.tiles.shape[2])
+    numbers = np.empty((4, size))
+    places = np.empty((3, size), dtype=np.int64)
+    return search_leaves(first, last, tree, norm, rows, best, largest, numbers, places)
+
+
+# Arrays are taken out of their tuples once, at the top of a kernel: numba counts a
+# reference, atomically, each time that one is taken out.
 
 
 @compiled(nogil=True)
-def search_leaves(first, last, tree, norm, rows, best, largest):
-    """Find the nearest row outside for the rows of a range of leaves that need one."""
+def search_leaves(first, last, tree, norm, rows, best, largest, numbers, places):
+    """Find the nearest rows outside for the rows of a range of leaves that need some.
+
+    Those are rows of components other than the `largest` whose edges may be as short as
+    the `best` (n_components,). Returns how many rows were measured.
+    """
     order = tree.order
     points = tree.points
     starts = tree.starts
@@ -335,13 +415,16 @@ def search_leaves(first, last, tree, norm, rows, best, largest):
     reach = rows.reach
     uniform = rows.uniform
     n_leaves = len(starts) - 1
-    width = tiles.shape[2]
-    measured = np.empty(width)
-    nearest = np.empty(width)
-    radii = np.empty(width)
-    wanted = np.empty(width, dtype=np.int64)
-    stack = np.empty(STACK, dtype=np.int64)
-    gaps = np.empty(STACK)
+    n_lists = length.shape[1]
+    is_first = largest < 0
+    measured = numbers[0]
+    nearest = numbers[1]
+    radii = numbers[2]
+    gaps = numbers[3]
+    wanted = places[0]
+    stack = places[1]
+    picked = places[2]
+    n_seen = 0
     for leaf in range(first, last):
         own = n_leaves + leaf
         start = starts[leaf]
@@ -374,16 +457,34 @@ def search_leaves(first, last, tree, norm, rows, best, largest):
                     continue
                 searched = node - n_leaves
                 begin = starts[searched]
+                n_others = starts[searched + 1] - begin
                 tile_gaps(tiles, leaf, boxes, node, norm, nearest)
                 radius = -1.0
                 for q in range(n_wanted):
                     i = wanted[q]
                     limit = min(radii[q], best[component[i]])
                     if nearest[i - start] <= limit:
+                        n_seen += n_others
                         near = tile_lengths(
                             points, i, tiles, searched, norm, limit, measured
                         )
-                        for v in range(starts[searched + 1] - begin if near else 0):
+                        n_near = 0
+                        # Of a row without neighbours, the first limit is a guess from
+                        # the row before, which is raised until there are enough.
+                        bound = (
+                            radii[q - 1] if is_first and node == own and q else limit
+                        )
+                        while near:
+                            n_near = 0
+                            for v in range(n_others):
+                                picked[n_near] = v
+                                n_near += measured[v] <= bound
+                            if n_near > n_lists or bound == limit:
+                                limit = bound
+                                break
+                            bound = 1.5 * bound if bound > 0.0 else limit
+                        for p in range(n_near):
+                            v = picked[p]
                             if measured[v] > limit:
                                 continue
                             j = begin + v
@@ -391,13 +492,24 @@ def search_leaves(first, last, tree, norm, rows, best, largest):
                             distance += tie * measured[v]
                             if distance > limit or component[j] == component[i]:
                                 continue
-                            limit = distance
-                            if distance < length[i] or (
-                                distance == length[i]
-                                and (other[i] < 0 or order[j] < order[other[i]])
+                            at = n_lists
+                            while at and (
+                                distance < length[i, at - 1]
+                                or (
+                                    distance == length[i, at - 1]
+                                    and (
+                                        other[i, at - 1] < 0
+                                        or order[j] < order[other[i, at - 1]]
+                                    )
+                                )
                             ):
-                                length[i] = distance
-                                other[i] = j
+                                at -= 1
+                                if at + 1 < n_lists:
+                                    length[i, at + 1] = length[i, at]
+                                    other[i, at + 1] = other[i, at]
+                                length[i, at] = distance
+                                other[i, at] = j
+                            limit = min(limit, length[i, n_lists - 1])
                         if limit < best[component[i]]:
                             best[component[i]] = limit
                     radii[q] = limit
@@ -408,47 +520,26 @@ def search_leaves(first, last, tree, norm, rows, best, largest):
             climbed >>= 1
         for q in range(n_wanted):
             reach[wanted[q]] = max(reach[wanted[q]], radii[q])
+    return n_seen
 
 
 @compiled(nogil=True)
-def merge_components(order, rows, best, largest):
-    """Join every component but the largest along its first outgoing edge.
+def choose_edges(order, length, other, component, best, largest, chosen):
+    """Choose the row whose edge out of its component is the first, for all but one.
 
-    Numbers the components anew. Returns the positions (m,) whose edges are taken, and
-    how many rows the new components have.
+    Writes the positions to `chosen` (n_components,), that of the `largest` excepted.
     """
-    component = rows.component
-    length = rows.length
-    other = rows.other
-    n_components = len(best)
-    chosen = np.full(n_components, -1)
-    parents = np.arange(n_components, dtype=np.int32)
-    sizes = np.ones(n_components, dtype=np.int32)
     for i in range(len(component)):
         own = component[i]
-        if own == largest or other[i] < 0 or length[i] > best[own]:
+        if own == largest or other[i, 0] < 0 or length[i, 0] > best[own]:
             continue
         k = chosen[own]
         if k < 0 or precedes(
-            length[i], order[i], order[other[i]], length[k], order[k], order[other[k]]
+            length[i, 0],
+            order[i],
+            order[other[i, 0]],
+            length[k, 0],
+            order[k],
+            order[other[k, 0]],
         ):
             chosen[own] = i
-    taken = np.empty(n_components, dtype=np.int64)
-    n_taken = 0
-    for own in range(n_components):
-        i = chosen[own]
-        if i < 0:
-            continue
-        one = find(parents, own)
-        # Of the type of `own`, for which `find` is compiled already.
-        two = find(parents, np.int64(component[other[i]]))
-        if one != two:
-            union(parents, sizes, one, two)
-            taken[n_taken] = i
-            n_taken += 1
-    numbers, n_left = number_components(parents)
-    rows_of = np.zeros(n_left, dtype=np.int64)
-    for i in range(len(component)):
-        component[i] = numbers[component[i]]
-        rows_of[component[i]] += 1
-    return taken[:n_taken], rows_of

@@ -257,11 +257,10 @@ def _core_lengths(lengths, min_samples, n_jobs):
 
     Also returns a function that grows the tree of the raised lengths, or None.
     """
-    from skdiffclust.forests._trees._neighbors import find_neighbors
+    from skdiffclust.forests._trees._boruvka import raised_neighbors, search_leaves
 
-    if lengths.points is not None and is_compiled(lengths.n_samples, find_neighbors):
+    if lengths.points is not None and is_compiled(lengths.n_samples, search_leaves):
         from skdiffclust._compat import effective_n_threads
-        from skdiffclust.forests._trees._boruvka import raised_neighbors
 
         n_threads = effective_n_threads(n_jobs)
         raised = raised_neighbors(

@@ -198,17 +198,14 @@ def tile_gaps(tiles, leaf, boxes, node, norm, out):
     for f in range(tiles.shape[1]):
         least = boxes[node, 0, f]
         most = boxes[node, 1, f]
-        # One loop for each norm, since a branch inside would not be vectorised.
-        if norm == 2:
-            for w in range(tiles.shape[2]):
-                gap = _gap(least, most, tiles[leaf, f, w], tiles[leaf, f, w])
+        for w in range(tiles.shape[2]):
+            gap = _gap(least, most, tiles[leaf, f, w], tiles[leaf, f, w])
+            # LLVM makes a loop for each norm of this.
+            if norm == 2:
                 out[w] += gap * gap
-        elif norm == 1:
-            for w in range(tiles.shape[2]):
-                out[w] += _gap(least, most, tiles[leaf, f, w], tiles[leaf, f, w])
-        else:
-            for w in range(tiles.shape[2]):
-                gap = _gap(least, most, tiles[leaf, f, w], tiles[leaf, f, w])
+            elif norm == 1:
+                out[w] += gap
+            else:
                 out[w] = gap if gap > out[w] else out[w]
 
 
@@ -223,37 +220,21 @@ def _gap(least, most, other_least, other_most):
 
 @inner
 def tile_lengths(points, i, tiles, leaf, norm, limit, out):
-    """Lengths (w,) from a row to those of a leaf; return whether any is within a limit.
-
-    Two features a pass, from an even number on, halve the reads and writes of sums.
-    """
-    n_features = tiles.shape[1]
-    width = tiles.shape[2]
-    for w in range(width):
+    """Lengths (w,) from a row to those of a leaf; whether any is within a limit."""
+    for w in range(tiles.shape[2]):
         out[w] = 0.0
-    if norm == 2:
-        for f in range(n_features % 2):
-            p = points[i, f]
-            for w in range(width):
-                out[w] = (tiles[leaf, f, w] - p) ** 2
-        for f in range(n_features % 2, n_features, 2):
-            p = points[i, f]
-            q = points[i, f + 1]
-            for w in range(width):
-                total = out[w] + (tiles[leaf, f, w] - p) ** 2
-                out[w] = total + (tiles[leaf, f + 1, w] - q) ** 2
-    else:
-        for f in range(n_features):
-            p = points[i, f]
-            if norm == 1:
-                for w in range(width):
-                    out[w] += abs(tiles[leaf, f, w] - p)
+    for f in range(tiles.shape[1]):
+        p = points[i, f]
+        for w in range(tiles.shape[2]):
+            difference = abs(tiles[leaf, f, w] - p)
+            if norm == 2:
+                out[w] += difference * difference
+            elif norm == 1:
+                out[w] += difference
             else:
-                for w in range(width):
-                    difference = abs(tiles[leaf, f, w] - p)
-                    out[w] = difference if difference > out[w] else out[w]
+                out[w] = difference if difference > out[w] else out[w]
     is_near = False
-    for w in range(width):
+    for w in range(tiles.shape[2]):
         is_near |= out[w] <= limit
     return is_near
 
