@@ -316,7 +316,7 @@ def cluster_logits(module, X, n_clusters, parameter, owner, *, block_samples=1):
         If the module does not return a tensor.
     """
     dtype = next(module.parameters()).dtype
-    largest = np.abs(X).max(initial=0.0)
+    largest = float(np.abs(X).max(initial=0.0))
     if largest > torch.finfo(dtype).max:
         raise ValueError(
             f"The 'X' parameter of {owner} must fit {str(dtype)[6:]}, the dtype of the "

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
 
-from skdiffclust import SpanningForestClustering, _neighbors
+from skdiffclust import SpanningForestClustering
 from skdiffclust._neighbors import k_nearest, nearest_sample, neighbors_graph
 
 
@@ -60,9 +60,7 @@ def test_nearest_row_matches_brute_force(d, integers, shift, global_random_seed)
     ],
 )
 @pytest.mark.parametrize("d", [4, 13])
-def test_training_rows_find_themselves_in_any_chunk(
-    metric, d, monkeypatch, global_random_seed
-):
+def test_training_rows_find_themselves_in_any_chunk(metric, d, global_random_seed):
     T = rows_with_duplicates(global_random_seed, 60, d) + 10.0
     first = np.array([np.flatnonzero((row == T).all(axis=1))[0] for row in T])
     indices, distances = nearest_sample(T, T, metric=metric)
@@ -78,10 +76,17 @@ def test_training_rows_find_themselves_in_any_chunk(
         ]
         assert_array_equal(np.concatenate([p[0] for p in parts]), whole[0])
         assert_array_equal(np.concatenate([p[1] for p in parts]), whole[1])
-    monkeypatch.setattr(_neighbors, "MATRIX_BLOCK_ENTRIES", 100)
-    blocked = nearest_sample(T, X, metric=metric)
-    assert_array_equal(blocked[0], whole[0])
-    assert_array_equal(blocked[1], whole[1])
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan"])
+def test_many_samples_are_searched_as_few_are(metric, global_random_seed):
+    T = rows_with_duplicates(global_random_seed, 2500, 13) + 10.0
+    X = rows_with_duplicates(global_random_seed + 1, 2500, 13) + 10.0
+    whole = nearest_sample(T, X, metric=metric)
+    for start in (0, 1600, 2400):  # in more than one block, if all are asked for
+        few = nearest_sample(T, X[start : start + 100], metric=metric)
+        assert_array_equal(few[0], whole[0][start : start + 100])
+        assert_array_equal(few[1], whole[1][start : start + 100])
 
 
 @pytest.mark.parametrize("metric", ["cosine", "cityblock", "chebyshev"])
@@ -172,10 +177,7 @@ def brute_graph(X, k):
 @pytest.mark.parametrize("d", [2, 14])
 @pytest.mark.parametrize("integers", [False, True])
 @pytest.mark.parametrize("k", [1, 4, 39])
-def test_neighbors_graph_matches_brute_force(
-    d, integers, k, monkeypatch, global_random_seed
-):
-    monkeypatch.setattr(_neighbors, "MATRIX_BLOCK_ENTRIES", 500)
+def test_neighbors_graph_matches_brute_force(d, integers, k, global_random_seed):
     X = rows_with_duplicates(k + 1000 * global_random_seed, 40, d, integers=integers)
     edges, D = brute_graph(X, k)
     graph = neighbors_graph(X, k)
@@ -195,7 +197,7 @@ def test_neighbors_graph_of_equal_rows_takes_the_smallest_indices():
 
 @pytest.mark.parametrize("n_neighbors", [1, 4, 21])
 def test_neighbours_of_sparse_samples_are_those_of_dense_ones(
-    n_neighbors, monkeypatch, global_random_seed
+    n_neighbors, global_random_seed
 ):
     rng = np.random.RandomState(global_random_seed)
     T = rows_with_duplicates(global_random_seed, 40, 5, integers=True)
@@ -204,7 +206,6 @@ def test_neighbours_of_sparse_samples_are_those_of_dense_ones(
     indices, distances = k_nearest(T, X, n_neighbors)
     far = cdist(X, T)
     assert_allclose(distances, np.sort(far, axis=1)[:, :n_neighbors], atol=1e-12)
-    monkeypatch.setattr(_neighbors, "MATRIX_BLOCK_ENTRIES", 100)
     for train, new in [(sp.csr_array(T), sp.csr_array(X)), (T, sp.csr_array(X))]:
         found, lengths = k_nearest(train, new, n_neighbors)
         assert_allclose(lengths, distances, atol=1e-6)

@@ -13,7 +13,6 @@ from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import GraphCutClustering, PRCut
 from skdiffclust.cuts import ratio_cut
-from skdiffclust.cuts._choice import as_curve, choose_n_clusters, numbers_to_try
 from skdiffclust.plotting import NClustersCurveDisplay
 
 AUTO = {"n_clusters": "auto", "n_init": 3, "random_state": 0}
@@ -111,31 +110,6 @@ def test_many_cliques_are_counted(n_cliques, size):
     assert model.n_clusters_ == n_cliques
 
 
-def test_scores_are_bends_and_relative_modularities():
-    cuts = np.array([0.0, 0.9, 0.15, 0.9, 1.2, 1.5, 1.8, 2.1, 2.4, 2.7])
-    # Joining two of three clusters cuts no more than all three.
-    lowest = np.where(np.arange(10) == 1, 0.15, cuts)
-    modularities = np.where(np.arange(10) == 2, 0.5, 0.4)
-    numbers = np.array([1, 2, 3, 4, 5, 6, 7, 8, 10, 12])
-    curve = as_curve(numbers, cuts, modularities)
-    np.testing.assert_array_equal(curve["normalized_cut"], cuts)
-    assert np.isnan(curve["score"][[0, -1]]).all()
-    for i in range(1, 9):
-        before = (lowest[i] - lowest[i - 1]) / (numbers[i] - numbers[i - 1])
-        after = (lowest[i + 1] - lowest[i]) / (numbers[i + 1] - numbers[i])
-        bend = (after - before) / (lowest[i] + 0.2)
-        assert curve["score"][i] == pytest.approx(bend + modularities[i] / 0.5)
-    assert choose_n_clusters(curve, 100) == (3, 3)
-
-
-def test_numbers_are_ever_further_apart():
-    assert numbers_to_try(1, 24) == [*range(1, 17), 18, 20, 22, 24]
-    assert numbers_to_try(1, 4) == [1, 2, 3, 4]
-    assert numbers_to_try(21, 24) == [21, 23, 24]
-    assert numbers_to_try(3, 3) == [3]
-    assert len(numbers_to_try(1, 1000)) < 70
-
-
 # The modularity alone would divide them.
 @pytest.mark.parametrize(
     ("centers", "n_samples"),
@@ -149,28 +123,6 @@ def test_large_blobs_are_not_divided(centers, n_samples, global_random_seed):
     model = GraphCutClustering(**AUTO).fit(X)
     assert model.n_clusters_ == len(centers)
     assert adjusted_rand_score(y, model.labels_) > 0.99
-
-
-@pytest.mark.parametrize("bend", [4, 8])
-def test_bend_and_modularity_decide_together(bend):
-    numbers = np.arange(1, 16)
-
-    def chosen(before, after, modular, share):
-        """Return the numbers that are chosen, and of the largest bend."""
-        rises = np.where(numbers[1:] <= bend, before, after)
-        rises[:2] += [0.0, 0.001]
-        cuts = np.concatenate([[0.0], np.cumsum(rises)])
-        modularities = np.full(15, 0.1)
-        modularities[bend - 1] = share * 0.6
-        modularities[modular - 1] = 0.6
-        return choose_n_clusters(as_curve(numbers, cuts, modularities), 100)
-
-    # A bend after clusters that are hardly cut decides.
-    assert chosen(0.001, 0.5, 6, 0.5) == (bend, bend)
-    # A weak one does not, but its number is a candidate.
-    assert chosen(0.15, 0.6, 6, 0.97) == (bend, bend)
-    assert chosen(0.4, 0.5, 6, 0.5) == (6, bend)
-    assert chosen(0.4, 0.5, bend, 1.0) == (bend, bend)
 
 
 def test_clusters_that_return_have_one_candidate(global_random_seed):

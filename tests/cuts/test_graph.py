@@ -6,47 +6,9 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import KNeighborsTransformer
 
-from skdiffclust import _neighbors
 from skdiffclust._duplicates import equal_rows
 from skdiffclust._validation import canonical_rows
 from skdiffclust.cuts._graph import AffinityGraph
-from skdiffclust.cuts._ratio_cut import check_graph
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("n_features", [1, 4, 100])
-def test_equal_rows_are_those_that_are_equal(dtype, n_features, global_random_seed):
-    rng = np.random.RandomState(global_random_seed)
-    X = rng.randint(0, 3, size=(80, n_features)).astype(dtype)
-    X[40:60] = X[:20]
-    X[60:, 1:] = X[:20, 1:]  # rows that differ at most in one column
-    X[0], X[70] = 0.0, -0.0
-    groups = equal_rows(X)
-    same = (X[:, None] == X[None]).all(axis=2)
-    np.testing.assert_array_equal(groups[:, None] == groups, same)
-    first = np.unique(groups, return_index=True)[1]
-    assert (np.diff(first) > 0).all()
-
-
-def test_nearest_neighbours_are_joined_either_way(global_random_seed):
-    X = np.random.RandomState(global_random_seed).normal(size=(30, 3)) + 1e6
-    graph = (
-        AffinityGraph("nearest_neighbors", 4, "euclidean", 1.0, "test").fit(X).toarray()
-    )
-    distances = np.linalg.norm(X[:, None] - X[None], axis=2)
-    np.fill_diagonal(distances, np.inf)
-    near = distances <= np.sort(distances, axis=1)[:, [3]]
-    np.testing.assert_array_equal(graph, near | near.T)
-
-
-def test_links_of_new_rows_are_to_their_nearest(global_random_seed):
-    rng = np.random.RandomState(global_random_seed)
-    affinity = AffinityGraph("nearest_neighbors", 4, "euclidean", 1.0, "test")
-    X, new = rng.normal(size=(30, 3)), rng.normal(size=(5, 3))
-    affinity.fit(X)
-    distances = np.linalg.norm(new[:, None] - X[None], axis=2)
-    near = distances <= np.sort(distances, axis=1)[:, [3]]
-    np.testing.assert_array_equal(affinity.links(new).toarray(), near)
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
@@ -80,16 +42,6 @@ def test_few_samples_of_few_features_have_few_ranked_neighbours(shape, expected)
     difference = affinity.fit(X) - other.fit(X)
     assert not difference.nnz
     assert not (affinity.links(X[:9]) - other.links(X[:9])).nnz
-
-
-def test_a_graph_that_is_clean_is_taken_as_it_is():
-    graph = check_graph(np.ones((4, 4)), caller="test")
-    again = check_graph(graph, caller="test")
-    assert np.shares_memory(graph.data, again.data)
-    with_zero = graph.copy()
-    with_zero.data[:] = 0.0
-    assert check_graph(with_zero, caller="test").nnz == 0
-    assert with_zero.nnz == 12
 
 
 def test_a_dense_affinity_beyond_memory_is_refused_at_once():
@@ -181,9 +133,8 @@ def sparse_rows(rng, n, d, density=0.3):
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 @pytest.mark.parametrize("n_features", [4, 40])
 def test_neighbours_of_sparse_rows_are_those_of_dense_ones(
-    metric, n_features, global_random_seed, monkeypatch
+    metric, n_features, global_random_seed
 ):
-    monkeypatch.setattr(_neighbors, "MATRIX_BLOCK_ENTRIES", 500)  # several blocks
     rng = np.random.RandomState(global_random_seed)
     X = sparse_rows(rng, 60, n_features)
     new = np.concatenate([sparse_rows(rng, 10, n_features), X[:2]])
@@ -216,15 +167,6 @@ def test_rows_at_right_angles_are_no_neighbours_by_cosine(form):
     with pytest.raises(ValueError, match="must not be zero .* at index 1"):
         AffinityGraph("nearest_neighbors", 1, "cosine", 1.0, "test").fit(
             form(np.eye(3, 1))
-        )
-
-
-def test_cosines_of_sparse_rows_neither_overflow_nor_underflow():
-    X = np.array([[1e200, 0, 0], [1e-200, 0, 0], [0, 1e200, 1], [0, 1e-200, 0]])
-    for rows in (X, sp.csr_array(X)):
-        graph = AffinityGraph("nearest_neighbors", 1, "cosine", 1.0, "test").fit(rows)
-        np.testing.assert_array_equal(
-            np.argwhere(np.triu(graph.toarray())), [[0, 1], [2, 3]]
         )
 
 

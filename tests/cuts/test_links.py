@@ -9,11 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import GraphCutClustering, PRCut
-from skdiffclust._constraints import as_constraints
 from skdiffclust.cuts import ratio_cut
-from skdiffclust.cuts._links import link_groups
-from skdiffclust.cuts._local_search import as_level, local_search
-from skdiffclust.cuts._ratio_cut import check_graph
 
 
 def violations(labels, must, cannot):
@@ -134,11 +130,6 @@ def test_new_samples_are_linked_to_all_equal_ones(affinity, global_random_seed):
 
 
 def test_equal_rows_part_where_links_ask_for_it():
-    equal = np.array([0, 0, 1, 2, 2, 3])
-    constraints = as_constraints(6, must_link=[[1, 2]], cannot_link=[[3, 4], [0, 5]])
-    groups, pairs = link_groups(equal, constraints)
-    np.testing.assert_array_equal(groups, [0, 0, 0, 1, 2, 3])
-    np.testing.assert_array_equal(pairs, [[0, 3], [1, 2]])
     X = np.repeat([[0.0], [1.0], [9.0], [10.0]], 5, axis=0)
     labels = (
         GraphCutClustering(2, n_neighbors=6, random_state=0)
@@ -146,13 +137,6 @@ def test_equal_rows_part_where_links_ask_for_it():
         .labels_
     )
     assert labels[0] != labels[1]
-
-
-def test_classes_are_one_node_each_and_part():
-    constraints = as_constraints(6, partial_labels=[7, -1, 7, 3, 5, -1])
-    groups, pairs = link_groups(np.arange(6), constraints)
-    np.testing.assert_array_equal(groups, [0, 1, 0, 2, 3, 4])
-    np.testing.assert_array_equal(pairs, [[0, 2], [0, 3], [2, 3]])
 
 
 @pytest.mark.filterwarnings("ignore:The graph of GraphCut")
@@ -177,20 +161,6 @@ def test_colourings_into_equal_sizes_are_found(k, n_pairs, global_random_seed):
     labels = model.fit(rng.rand(60, 2), cannot_link=pairs).labels_
     assert not violations(labels, [], pairs)
     np.testing.assert_array_equal(np.bincount(labels), 60 // k)
-
-
-def test_moves_keep_apart_what_must_part(global_random_seed):
-    rng = np.random.RandomState(global_random_seed)
-    for _ in range(20):
-        graph = np.triu(rng.rand(30, 30) * (rng.rand(30, 30) < 0.3), 1)
-        graph = check_graph(graph + graph.T, caller="test")
-        y = rng.permutation(np.arange(30) % 3)
-        pairs = rng.randint(30, size=(20, 2))
-        pairs = pairs[y[pairs[:, 0]] != y[pairs[:, 1]]]
-        labels = local_search(as_level(graph, apart=pairs), y, 3)
-        assert not violations(labels, [], pairs)
-        before, after = (ratio_cut(graph, found).value for found in (y, labels))
-        assert after <= before * (1 + 1e-12)
 
 
 def test_what_cannot_be_parted_is_warned_of():

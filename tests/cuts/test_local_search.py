@@ -10,11 +10,9 @@ from scipy.sparse.csgraph import connected_components
 from skdiffclust.cuts._local_search import (
     as_level,
     local_search,
-    rank,
 )
 from skdiffclust.cuts._multilevel import (
     coarsen,
-    combine,
     match,
     merge,
     multilevel,
@@ -111,17 +109,6 @@ def test_bounded_search_is_the_best_balanced_partition_of_small_graphs():
         best.append(min(cut_of_labels(graph, labels, 2) for labels in every))
     assert np.mean(np.isclose(found, best)) >= 0.8
     assert np.mean(found) <= 1.05 * np.mean(best)
-
-
-def test_local_search_puts_isolated_nodes_where_they_lower_most():
-    # Two triangles joined by an edge, and a node alone in the cluster without a cut.
-    dense = np.zeros((8, 8))
-    for a, b in [(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5), (2, 3)]:
-        dense[a, b] = dense[b, a] = 1.0
-    graph = check_graph(dense, caller="test")
-    labels = local_search(as_level(graph), np.array([0, 0, 0, 1, 1, 1, 2, 2]), 3)
-    assert np.bincount(labels, minlength=3).min() == 1
-    assert cut_of_labels(graph, labels, 3) < 2 / 3
 
 
 def test_contraction_keeps_the_cut(global_random_seed):
@@ -244,17 +231,6 @@ def test_bounds_on_sizes_do_not_lower_the_cut_of_a_weak_block_model():
     assert cuts[0] <= 1.002 * cuts[1]
 
 
-def test_combining_never_raises_the_cut(global_random_seed):
-    graph = random_graph(global_random_seed, 60, density=0.1)
-    rng = np.random.RandomState(global_random_seed)
-    level = as_level(graph)
-    labels, other = (local_search(level, rng.permutation(60) % 4, 4) for _ in range(2))
-    combined = combine(level, labels, other, 4, rng)
-    cuts = [cut_of_labels(graph, found, 4) for found in (combined, labels, other)]
-    assert cuts[0] <= cuts[1]
-    assert len(np.unique(combined)) == 4
-
-
 @pytest.mark.parametrize("n", [1000, 9000])
 def test_graphs_of_isolated_nodes_and_stars_are_coarsened(n, global_random_seed):
     leaves = np.arange(1, n // 2)
@@ -262,34 +238,3 @@ def test_graphs_of_isolated_nodes_and_stars_are_coarsened(n, global_random_seed)
     graph = check_graph(star + star.T, caller="test")
     labels = search(as_level(graph), 3, 1, np.random.RandomState(global_random_seed))
     assert len(np.unique(labels)) == 3
-
-
-def test_the_same_seed_gives_the_same_labels(global_random_seed):
-    graph, _ = blocks(global_random_seed, 4, 100)
-    first, second = (
-        search(as_level(graph), 4, 3, np.random.RandomState(7)) for _ in range(2)
-    )
-    np.testing.assert_array_equal(first, second)
-
-
-def test_threads_change_no_label(monkeypatch):
-    from skdiffclust.cuts import _multilevel
-
-    graph, _ = blocks(0, 4, 60)
-    found = []
-    monkeypatch.setattr(_multilevel, "_THREADED", 0)
-    for n_threads in (1, 2, 3):
-        monkeypatch.setattr(_multilevel, "effective_n_threads", lambda n=n_threads: n)
-        found.append(search(as_level(graph), 4, 5, np.random.RandomState(0)))
-    np.testing.assert_array_equal(found[0], found[1])
-    np.testing.assert_array_equal(found[0], found[2])
-
-
-def test_labels_out_of_bounds_rank_behind_those_within():
-    graph, planted = blocks(0, 2, 10)
-    level = as_level(graph)
-    crossed = np.arange(20) % 2
-    skewed = np.where(np.arange(20) < 3, 0, 1)
-    bounds = (8.0, 12.0)
-    assert rank(level, planted, 2, bounds) < rank(level, crossed, 2, bounds)
-    assert rank(level, crossed, 2, bounds) < rank(level, skewed, 2, bounds)

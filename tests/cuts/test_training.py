@@ -5,14 +5,13 @@ import pytest
 import scipy.sparse as sp
 
 from skdiffclust._assignments import softmax
-from skdiffclust._encoder import Encoder
-from skdiffclust.cuts._models import EncoderModel, FreeLogits
+from skdiffclust.cuts._models import FreeLogits
 from skdiffclust.cuts._objective import CutObjective, block_loss_with_gradients
 from skdiffclust.cuts._ratio_cut import (
     check_graph,
     expected_cut_with_gradient,
 )
-from skdiffclust.cuts._training import Settings, _neighboring_pairs, fit_labels
+from skdiffclust.cuts._training import Settings, _neighboring_pairs
 
 
 def settings(**changes):
@@ -195,13 +194,6 @@ def test_proportions_of_a_stream_follow_these_rows_at_a_rate(global_random_seed)
     assert balance == pytest.approx((now * np.log(now * 3)).sum())
 
 
-def test_block_of_all_pairs_is_the_full_objective(global_random_seed):
-    _, graph, P = problem(global_random_seed)
-    value, _ = block_loss_with_gradients(graph, P, P, P.mean(axis=0), NO_PARTS)
-    trained = CutObjective(graph, settings(), np.full(3, 1 / 3))
-    assert value == pytest.approx(trained.start_epoch(P)[0])
-
-
 def test_a_block_without_an_edge_teaches_nothing(global_random_seed):
     _, _, P = problem(global_random_seed)
     empty = sp.csr_array((30, 30))
@@ -237,17 +229,6 @@ def _moves(X, random_state):
     return X[near] - X[own]
 
 
-def test_rows_are_moved_as_far_as_neighbours_are(global_random_seed):
-    rng = np.random.RandomState(global_random_seed)
-    centers = 1e3 * np.arange(20)[:, None, None]
-    X = (centers + rng.normal(size=(20, 30, 4))).reshape(600, 4)
-    moves = _moves(X, rng)
-    assert moves.shape == (512, 4)
-    assert 0.1 < np.median(np.abs(moves)) < 1.0 and np.abs(moves).max() < 10.0
-    np.testing.assert_array_equal(_moves(X[:1], rng), 0.0)
-    np.testing.assert_array_equal(_moves(np.ones((30, 2)), rng), 0.0)
-
-
 def test_rows_are_moved_to_each_of_their_neighbours_alike(global_random_seed):
     # The ten nearest of a row on a line are those up to five away.
     X = np.arange(512.0)[:, None]
@@ -258,17 +239,6 @@ def test_rows_are_moved_to_each_of_their_neighbours_alike(global_random_seed):
     for seed in range(10):
         two = _moves(X[:2], np.random.RandomState(seed))
         np.testing.assert_array_equal(np.abs(two), 1.0)
-
-
-@pytest.mark.parametrize("moving", [False, True])
-def test_fitting_labels_reaches_them(moving, global_random_seed):
-    rng = np.random.RandomState(global_random_seed)
-    X = rng.normal(size=(60, 2))
-    labels = (X[:, 0] > 0).astype(int)
-    model = EncoderModel(Encoder.with_random_weights([2, 2], rng, np.float64), 0.0)
-    chosen = settings(learning_rate=0.1)
-    fit_labels(model, X, X, labels, chosen, rng, moving=moving)
-    assert np.mean(model.logits(X).argmax(axis=1) == labels) > 0.95
 
 
 def test_a_row_on_both_sides_of_a_block_has_the_sum_of_both_gradients():

@@ -1,7 +1,5 @@
 """Properties of the ratio-cut, its expectation, its bound, and their gradients."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdiffclust.cuts import expected_ratio_cut, ratio_cut, ratio_cut_bound
-from skdiffclust.cuts._objective import block_loss_with_gradients
 
 seeds = st.integers(0, 2**32 - 1)
 both = st.sampled_from([expected_ratio_cut, ratio_cut_bound])
@@ -31,21 +28,6 @@ def problems(draw, largest=8):
 def trace_form(W, P):
     """L_tr of the whole graph."""
     return float((W @ P * (1 - P)).sum(axis=0) @ (1 / P.mean(axis=0)))
-
-
-@given(problems())
-def test_the_expectation_is_that_of_all_partitions(problem):
-    W, P, _ = problem
-    W, P = W[:8, :8], P[:8, :2] / P[:8, :2].sum(axis=1, keepdims=True)
-    n, k = P.shape
-    names = np.array(list(product(range(k), repeat=n)))
-    hard = np.eye(k)[names]  # (k^n, n, k)
-    sizes = hard.sum(axis=1)
-    cuts = np.einsum("pik,ij,pjk->pk", hard, W, 1 - hard, optimize=True)
-    values = (cuts / np.maximum(sizes, 1)).sum(axis=1)
-    probabilities = P[np.arange(n), names].prod(axis=1)
-    expected = float(probabilities @ values)
-    assert expected_ratio_cut(W, P) == pytest.approx(expected, rel=1e-10, abs=1e-12)
 
 
 @given(problems(largest=12))
@@ -123,25 +105,3 @@ def test_the_gradient_is_that_of_differences(problem, function):
     slope = float((gradient * direction).sum())
     scale = max(np.abs(gradient * direction).sum(), 1e-300)
     assert abs((high - low) / (2 * step) - slope) <= 1e-5 * scale
-
-
-def test_the_gradient_of_a_batch_is_unbiased_for_known_proportions():
-    rng = np.random.RandomState(0)
-    n, k, size, n_batches = 8, 3, 4, 4000
-    W = np.triu(rng.uniform(size=(n, n)), 1)
-    W, P = W + W.T, rng.dirichlet(np.ones(k), n)
-    proportions = P.mean(axis=0)
-    # The part that is linear in the block: shares of zero hold the proportions.
-    expected = (W.sum(axis=1)[:, None] - 2 * W @ P) / proportions
-    samples = np.zeros((n_batches, n, k))
-    for sample in samples:
-        left, right = (rng.permutation(n)[:size] for _ in range(2))
-        block = W[np.ix_(left, right)]
-        _, gradients = block_loss_with_gradients(
-            block, P[left], P[right], proportions, parts=(0.0, 0.0)
-        )
-        for rows, gradient in zip((left, right), gradients, strict=True):
-            np.add.at(sample, rows, gradient * block.sum() * (n / size) ** 2)
-    error = samples.std(axis=0, ddof=1) / np.sqrt(n_batches)
-    # Of 24 entries the largest deviation of a standard normal is below 4.
-    assert (np.abs(samples.mean(axis=0) - expected) <= 4 * error).all()

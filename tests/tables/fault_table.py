@@ -54,7 +54,6 @@ ROWS = {
     ),
     "10 clusters infeasible under links": cells(
         "faults/test_constraints.py::test_fewer_clusters_than_classes_are_refused",
-        PRCut="cuts/test_prcut.py::test_contradicting_labels_and_too_few_clusters_are_refused",
         SparseGEMINICV=NO_LINKS,
         SpanningForestEmbedding="faults/test_constraints.py::test_more_classes_than_clusters_give_no_negative_loss",
     ),
