@@ -90,14 +90,13 @@ class Rows(NamedTuple):
 
 
 def boruvka(points, nodes, n_threads, norm=2):
-    """Edges of the minimum spanning tree of the rows of `points` (n, d).
+    """Return the edges of the minimum spanning tree of the rows of `points` (n, d).
 
     Lengths are those of a `norm`, see `_kd_tree`. Rows with the same id in `nodes`
     (n,), ids 0 up, count as one vertex. Equal rows should be joined first, with
-    `join_duplicates`: otherwise the search is slow.
-
-    Returns edges (m, 2) with i < j and their lengths (m,); m is the number of vertices
-    less one. None if boxes rule out so little that measuring all pairs is faster.
+    `join_duplicates`: otherwise the search is slow. Returns edges (m, 2) with i < j and
+    their lengths (m,); m is the number of vertices less one. The result is None if
+    boxes rule out so little that measuring all pairs is faster.
     """
     tree = build_tree(points, n_threads)
     if points.shape[1] > _LOW and not rules_out(tree, norm):
@@ -201,7 +200,7 @@ def _raised(tree, near, core, n_threads):
 
 
 def _grow(tree, norm, lists, vertices, n_threads):
-    """Edges and lengths of a tree, from the nearest rows of each position.
+    """Return the edges and lengths of a tree, from the nearest rows of each position.
 
     `lists` are those of `_raised`. Positions of the same vertex (n,), ids 0 up, count
     as one.
@@ -222,7 +221,7 @@ def _grow(tree, norm, lists, vertices, n_threads):
         np.full(2 * n_leaves, _MIXED, dtype=np.int32),
     )
     sizes = np.bincount(rows.component)
-    # So that one vertex has no edges.
+    # With one vertex there are no edges.
     ends = [np.empty((2, 0), dtype=np.int64)]
     lengths = [np.empty(0)]
     while len(sizes) > 1:
@@ -251,7 +250,7 @@ def _fill_inner_nodes(values, combine):
 
 
 def _common(left, right):
-    """Return what left and right nodes have in common, else `_MIXED`."""
+    """Return the values (m,) that left and right nodes share, `_MIXED` elsewhere."""
     return np.where(left == right, left, _MIXED)
 
 
@@ -276,7 +275,7 @@ def find_cores(distances, positions, counts, min_samples, core):
 def renew(first, last, tree, rows, best, largest):
     """Update after a merge what is outside for each row and which leaves are uniform.
 
-    Shares the best length of each component as far as it is known.
+    The best length of each component is shared as far as it is known.
     """
     distances = rows.distances
     positions = rows.positions
@@ -440,7 +439,7 @@ def merge_components(order, rows, best, largest):
         if i < 0:
             continue
         one = find(parents, own)
-        # Of the type of `own`, for which `find` is compiled already.
+        # It has the type of `own`, for which `find` is compiled already.
         two = find(parents, np.int64(component[other[i]]))
         if one != two:
             union(parents, sizes, one, two)

@@ -175,7 +175,7 @@ def divide(points, f, order, start, stop, below):
 
 @inner
 def box_gap(boxes, node, other, norm):
-    """Lower bound of the lengths between rows of two nodes."""
+    """Return a lower bound of the lengths between rows of two nodes."""
     total = 0.0
     for f in range(boxes.shape[2]):
         gap = _gap(
@@ -192,7 +192,7 @@ def box_gap(boxes, node, other, norm):
 
 @inner
 def tile_gaps(tiles, leaf, boxes, node, norm, out):
-    """Lower bounds (w,) of the lengths from rows of a leaf to those of a node."""
+    """Return lower bounds (w,) of the lengths from rows of a leaf to a node's rows."""
     for w in range(tiles.shape[2]):
         out[w] = 0.0
     for f in range(tiles.shape[1]):
@@ -214,7 +214,7 @@ def tile_gaps(tiles, leaf, boxes, node, norm, out):
 
 @inner
 def _gap(least, most, other_least, other_most):
-    """How far two intervals are apart."""
+    """Return how far two intervals are apart."""
     below = least - other_most
     above = other_least - most
     gap = below if below > above else above
@@ -223,9 +223,10 @@ def _gap(least, most, other_least, other_most):
 
 @inner
 def tile_lengths(points, i, tiles, leaf, norm, limit, out):
-    """Lengths (w,) from a row to those of a leaf; return whether any is within a limit.
+    """Write lengths (w,) from a row to those of a leaf.
 
-    Two features a pass, from an even number on, halve the reads and writes of sums.
+    Returns whether any is within a limit. Two features a pass, from an even number on,
+    halve the reads and writes of sums.
     """
     n_features = tiles.shape[1]
     width = tiles.shape[2]

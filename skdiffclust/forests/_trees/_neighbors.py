@@ -21,8 +21,8 @@ STACK = 128
 def find_neighbors(first, last, tree, norm, offset, distances, positions):
     """Find the nearest rows of the rows of some leaves; return how many were measured.
 
-    Those of position i are written to row i - `offset` of `distances` and `positions`
-    (n, k), sorted by length; those at the last length may be incomplete.
+    The neighbours of position i are written to row i - `offset` of `distances` and
+    `positions` (n, k), sorted by length; those at the last length may be incomplete.
     """
     points = tree.points
     starts = tree.starts
