@@ -21,11 +21,12 @@ def softmax_backward(assignments, gradient):
 def order_by_size(labels, n_clusters, sample_weight=None):
     """Return old cluster numbers (n_clusters,) in the order of labels.
 
-    Decreasing size, ties by the smallest row index, empty ones last (in their old
-    order).  `labels` (n,) lie in 0 .. n_clusters - 1; position p of the result is the
-    old number of new cluster p, so memory rows or output columns are permuted by
-    ``rows[order]`` and labels by ``np.argsort(order)[labels]``.  With `sample_weight`
-    (n,) the size is the sum of weights, where differences by rounding are ties.
+    The order is by decreasing size; ties go to the smallest row index, and empty
+    clusters come last, in their old order. `labels` (n,) lie in 0 .. n_clusters - 1;
+    position p of the result is the old number of new cluster p, so memory rows or
+    output columns are permuted by ``rows[order]`` and labels by
+    ``np.argsort(order)[labels]``. With `sample_weight` (n,) the size is the sum of
+    weights, where differences by rounding are ties.
     """
     labels = np.asarray(labels, dtype=np.int64)
     sizes = np.bincount(labels, sample_weight, minlength=n_clusters)
@@ -61,8 +62,8 @@ def simplified_silhouette(distances, weight):
 def adjusted_rand(one, other, weights=None):
     """Return the adjusted Rand index of labels (n,) and labels (n,), from 0 on.
 
-    As scikit-learn's, without its checks, which take most of its time. With weights
-    (n,) a pair of samples counts as much as the product of theirs.
+    It is that of scikit-learn, without the checks that take most of its time. With
+    weights (n,), a pair of samples counts as much as the product of their weights.
     """
     total = float(len(one)) if weights is None else float(weights.sum())
     alone = total if weights is None else float(np.square(weights).sum())

@@ -38,7 +38,7 @@ def mini_batches(n_samples, batch_size, random_state):
     order = random_state.permutation(n_samples).astype(np.int64, copy=False)
     batch_size = int(batch_size)
     smallest = min(batch_size, 2)
-    # As sklearn.utils.gen_batches, whose checks take longer than a step of a small fit.
+    # The checks of sklearn.utils.gen_batches take longer than a step of a small fit.
     start = 0
     while start < n_samples:
         end = start + batch_size

@@ -31,9 +31,10 @@ def are_wanted():
 
 @contextmanager
 def no_candidates():
-    """Let the fits of a block only choose a number, as on a subsample.
+    """Return a context in which fits choose a number and look for no candidates.
 
-    To look for candidates takes most of the time of a small fit.
+    The search for candidates takes most of the time of a small fit; a fit to a
+    subsample does without it.
     """
     token = _are_wanted.set(False)
     try:

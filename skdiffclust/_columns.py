@@ -23,7 +23,8 @@ _CATEGORIES = (
 def check_table(estimator, X, *, reset=True):
     """Return X as a data frame of pandas or polars, or as an array of any type.
 
-    Its names and their number are checked, its columns only when they are read.
+    The names of the columns and their number are checked here; the columns themselves
+    are checked when they are read.
     """
     name = type(estimator).__name__
     refuse_container(X)
@@ -82,7 +83,8 @@ def categorical_mask(X, categorical_features):
 def _is_category(X, j):
     """Whether a column of a frame has a type of categories; False for arrays.
 
-    Objects that are numbers are refused: pandas makes them of integers and None.
+    Columns of objects that are numbers are refused: pandas makes such columns of
+    integers and None.
     """
     if not hasattr(X, "columns"):
         return False
@@ -163,7 +165,10 @@ def levels_of(name, entries, is_gap):
 
 
 def _entries(column):
-    """Return the entries (n,) of a column, None where missing, and where that is."""
+    """Return the entries (n,) of a column, and which of them are missing (n,).
+
+    A missing entry is None in the result.
+    """
     if hasattr(column, "is_null"):
         entries = np.array([*column.to_list(), None], dtype=object)[:-1]
     else:

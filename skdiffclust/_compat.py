@@ -1,4 +1,4 @@
-"""The only door to names of scikit-learn that are private or new in 1.9.
+"""The only module with names of scikit-learn that are private or new in 1.9.
 
 Decorators also come through it: scikit-learn's have no annotations, and without those
 what they decorate would be unknown to type checkers.
@@ -88,7 +88,7 @@ def available_if(
 class Interval(_Interval):
     """scikit-learn's interval of numbers, without True and False.
 
-    Python takes these as one and zero, and they would fail later.
+    Python accepts them as the numbers one and zero, with which a fit would fail later.
     """
 
     def is_satisfied_by(self, val):
@@ -115,8 +115,8 @@ CONFIGURATION_ATTRIBUTES = (
 def method_available_if(check, name):
     """Return a class decorator: `available_if` for a method that set_output wraps.
 
-    scikit-learn wraps ``transform`` when the body of the class has been read, and what
-    `available_if` said there is lost.
+    scikit-learn wraps ``transform`` after the body of the class is read, so that an
+    `available_if` inside the class has no effect.
     """
 
     def decorate(cls):

@@ -227,8 +227,8 @@ def bounds_of_clusters(constraints):
 def metadata_of(constraints, rows):
     """Return arguments of `as_constraints` for the constraints of some samples.
 
-    `rows` (m,) are their positions; pairs are positions among them. With all samples it
-    makes the same Constraints.
+    `rows` (m,) are the positions of these samples, and pairs are positions among
+    `rows`. With all samples, `as_constraints` makes the same Constraints of them.
     """
     groups = constraints.groups[rows]
     position = np.full(constraints.n_groups, -1)
@@ -532,7 +532,7 @@ def _propagate(labels, component):
 
 
 def number_by_first_row(values):
-    """Return ids (n,) from 0 up, equal where values (n,) are, in order of first row."""
+    """Return numbers (n,) of the distinct values (n,), in the order of first rows."""
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse]
 
@@ -559,7 +559,8 @@ def _class_groups(constraints):
 def _greedy_clique(constraints):
     """Return groups that must all be separated from each other: a large clique.
 
-    One is grown from the classes, another from the group with the most cannot-links.
+    It is the larger of two, one grown from the classes, the other from the group with
+    the most cannot-links.
     """
     labelled = set(_class_groups(constraints).tolist())
     neighbours = {group: set() for group in sorted(labelled)}

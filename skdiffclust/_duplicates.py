@@ -10,9 +10,10 @@ _HASHED = 32
 
 
 def equal_rows(X):
-    """Return group ids (n,) int64, in order of first row, equal where rows are.
+    """Return the group (n,) int64 of each row; equal rows are a group.
 
-    Sparse X must be canonical, see `_validation.canonical_rows`.
+    Groups are numbered from 0 in the order of their first rows. Sparse X must be
+    canonical, see `_validation.canonical_rows`.
     """
     if not issparse(X):
         return np.unique(first_equal(X), return_inverse=True)[1]
@@ -53,7 +54,8 @@ def first_equal(X):
 def order_of(numbers, n_digits):
     """Return the permutation that sorts unsigned integers (n,), stable, in linear time.
 
-    By their lowest `n_digits` digits of 16 bits, of which NumPy counts the values.
+    They are sorted by their lowest `n_digits` digits of 16 bits, one digit after the
+    other.
     """
     order = np.argsort(numbers.astype(np.uint16), kind="stable")
     for digit in range(1, n_digits):
@@ -65,8 +67,8 @@ def order_of(numbers, n_digits):
 def first_duplicates(X, n_kept):
     """Return the ascending indices of the first `n_kept` of each group of equal rows.
 
-    X (n, d) is dense. Among the nearest rows there can be no other duplicate of a row,
-    and with all of them, data with many duplicates would tie in every pair.
+    X (n, d) is dense. The `n_kept` nearest rows of any row are among these. With all
+    rows, data with many duplicates would have ties in every pair.
     """
     groups = equal_rows(X)
     order = np.argsort(groups, kind="stable")

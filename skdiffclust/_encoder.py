@@ -59,7 +59,7 @@ class Activation:
 
 
 def _gelu(hidden, with_derivative):
-    """Return z Φ(z), Φ being the normal distribution, as torch's default."""
+    """Return z Φ(z) with the normal distribution function Φ, as torch does."""
     below = ndtr(hidden)
     derivative = None
     if with_derivative:
@@ -185,7 +185,7 @@ class Encoder:
         return self._by_sample(X, len(self.weights) - 1)
 
     def _by_sample(self, X, n_layers):
-        """Return what leaves the first layers of the encoder (n, width)."""
+        """Return the outputs (n, width) of the first `n_layers` layers."""
         step = max(1, min(_BLOCK_SAMPLES, _BLOCK_ENTRIES // X.shape[1]))
         return np.concatenate(
             [
@@ -195,7 +195,7 @@ class Encoder:
         )
 
     def _propagate(self, X, n_layers):
-        """Return what leaves the first layers for a block of samples X (n, d)."""
+        """Return the outputs of the first layers for a block of samples X (n, d)."""
         is_dense = isinstance(X, np.ndarray)
         units = X.astype(self.dtype, copy=False) if is_dense else X
         function = ACTIVATIONS[self.activation].function

@@ -146,9 +146,9 @@ def _encode(values, is_gap, levels, low, half_range):
 
 
 def _mean_distances(encoded, is_category, weights):
-    """Return the mean distance (d,) of each feature over pairs of samples that know it.
+    """Return each feature's mean distance (d,) over the pairs of samples that have it.
 
-    Pairs of different samples: equal ones count as one, whose weights add up.
+    Equal samples are no pair: they count as one sample, whose weights add up.
     """
     groups = equal_rows(encoded)
     samples = encoded[np.unique(groups, return_index=True)[1]]

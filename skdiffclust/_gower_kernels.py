@@ -80,7 +80,7 @@ def find_nearest(rows, columns, is_category, gaps, indices, distances, first, la
             sums_to_block(rows[i], columns, start, is_category, gaps, values)
             for j in range(stop - start):
                 value = values[j] / d
-                # Of equal distances, those found first stay.
+                # Neighbours at equal distances stay in the order of finding.
                 if n_found == most and value >= farthest:
                     continue
                 place = n_found if n_found < most else most - 1

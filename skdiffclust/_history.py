@@ -80,7 +80,7 @@ _reported_elsewhere = ContextVar("reported_elsewhere", default=False)
 def call_with(variable, function, *arguments, **keywords):
     """Call a function in a copy of the context, in which a ContextVar is True.
 
-    Unlike a value that is set and reset, no interruption can leave it so.
+    In contrast to a value that is set and reset, an interruption cannot leave it set.
     """
     context = copy_context()
     context.run(variable.set, True)
@@ -97,15 +97,16 @@ def report_by_the_whole(function, *arguments, **keywords):
 
 
 def warn_of_convergence(message):
-    """Issue a ConvergenceWarning, unless this fit belongs to another that warns."""
+    """Issue a ConvergenceWarning, unless the fit is part of another, which warns."""
     if not _reported_elsewhere.get():
         warn(message, ConvergenceWarning)
 
 
 def warn_of_small_clusters(name, sizes, advice, *, beside=np.inf):
-    """Warn of clusters (sizes (k,)) below 1 % of the mean size, but not empty.
+    """Warn of clusters below 1 % of the mean size that are not empty.
 
-    Also of clusters of a single sample where the mean size is at least `beside`.
+    `sizes` are (k,). Clusters of a single sample are also reported where the mean size
+    is at least `beside`.
     """
     mean = sizes.sum() / len(sizes)
     threshold = max(_LEAST_SIZE * mean, 2 if mean >= beside else 0)
@@ -198,7 +199,10 @@ class FitTask:
         return cls(context, estimator=estimator, X=X, y=y)
 
     def subtask(self, name, max_subtasks=0):
-        """Begin the next child task; `max_subtasks` is 0 for a leaf, None: unknown."""
+        """Begin the next child task.
+
+        `max_subtasks` is 0 for a leaf, and None where the number is not known.
+        """
         if self._context is None:
             return self
         context = self._context.subcontext(task_name=name, max_subtasks=max_subtasks)
@@ -303,7 +307,7 @@ class EpochLoop:
     def compare_with(self, scale):
         """Judge rises and falls of the loss relative to at least this scale.
 
-        For a loss that starts small, as in a step of a path.
+        It is for a loss that starts small, as in a step of a path.
         """
         self._scale = max(self._scale, scale)
 
@@ -312,14 +316,14 @@ class EpochLoop:
         self.n_iter_no_change = None
 
     def begin_stage(self):
-        """Compare later losses with one another only, as those of another training.
+        """Compare later losses only with one another, as those of a new training.
 
         The best state is kept until the next epoch replaces it.
         """
         self.best_loss = np.inf
 
     def take_best_state(self):
-        """Return the best state, which the loop does not hold any longer."""
+        """Return the best state, and stop holding it."""
         state = self.best_state
         self.best_state = None
         return state
@@ -399,7 +403,7 @@ class EpochLoop:
 
     @property
     def is_unfinished(self):
-        """Whether `max_iter` ended it while the loss still fell by more than `tol`."""
+        """Whether `max_iter` ended the loop while the loss still improved by `tol`."""
         still_falls = not self.last_improvement <= self.tol
         return self.stop_reason == "max_iter" and still_falls
 

@@ -82,10 +82,11 @@ def kmeans(
 
 
 def _spread_rows(Z, squares, weight, order, shares):
-    """Return rows (r, k) far apart, for shares (r, k, t) of the mass in an order (m,).
+    """Return rows (r, k) far apart: the seeds of r runs of greedy k-means++.
 
-    Each is the one of t rows that leaves the smallest distances; the first centre is
-    the first row.
+    Each seed is the one of t rows that leaves the smallest distances; the first seed is
+    the first row that is drawn. The rows are drawn at shares (r, k, t) of the mass,
+    which is summed up in an order (m,).
     """
     n_init, n_clusters, n_trials = shares.shape
     n_rows = Z.shape[0]
@@ -103,9 +104,11 @@ def _spread_rows(Z, squares, weight, order, shares):
 
 @_kernel
 def _draw(far, weight, order, shares, rows):
-    """Write rows (r, t) at shares (r, t') of the mass far (r, m) times weight (m,).
+    """Draw rows (r, t), in place, in proportion to their mass.
 
-    The mass is summed up in an order (m,).
+    The mass of a row is its squared distance far (r, m) from the nearest seed times its
+    weight (m,). It is summed up in an order (m,), and a row is drawn at each of shares
+    (r, t) of the total.
     """
     n_init, n_rows = far.shape
     mass = np.empty(n_rows)
@@ -131,9 +134,11 @@ def _draw(far, weight, order, shares, rows):
 
 @_kernel
 def _keep_best(products, squares, weight, rows, far, seeds):
-    """Write which of rows (r, t) leave the smallest distances far (r, m), and those.
+    """Choose the seed of each run among t rows, and update the distances, in place.
 
-    From products (r * t, m) of these rows and all, and squared lengths (m,).
+    The one of rows (r, t) that leaves the smallest sum of squared distances `far` (r,
+    m) is written to `seeds` (r,). Distances are computed from products (r * t, m) of
+    these rows with all rows, and squared lengths (m,).
     """
     n_init, n_trials = rows.shape
     for r in range(n_init):
@@ -251,10 +256,10 @@ def _assign(Z, squares, weight, centers, restarts, labels, far):
 def _nearest(products, norms, squares, weight, restarts, labels, far, sizes):
     """Write the nearest centres of a block of b rows; return which restarts changed.
 
-    From products (r * k, b) of centres and rows, and squared lengths of both, norms
-    (r, k) and squares (b,), into the lines `restarts` (r,) of labels and far (n_init,
-    b). Adds weights (b,) to sizes (r, k). Without branches in the loops over rows,
-    which are vectorised.
+    Distances are computed from products (r * k, b) of centres and rows and their
+    squared lengths, norms (r, k) and squares (b,). Results go to the lines `restarts`
+    (r,) of labels and far (n_init, b); weights (b,) are added to sizes (r, k). The
+    loops over rows have no branches, so that they are vectorised.
     """
     n_init, k = norms.shape
     n_rows = len(squares)
@@ -295,7 +300,7 @@ def add_members(rows, weight, restarts, labels, sums):
 
 @_kernel
 def _add_entries(values, columns, ends, weight, restarts, labels, sums):
-    """Do the same for the arrays of a CSR matrix."""
+    """Add the weighted rows of a CSR matrix, given as its arrays, to sums (r, k, d)."""
     for r in range(len(sums)):
         for i in range(len(weight)):
             m = labels[restarts[r], i]

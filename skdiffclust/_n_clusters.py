@@ -108,7 +108,7 @@ class ClusterCount:
 def count_clusters(Z, weight, random_state, *, least=2, most=None):
     """Return the `ClusterCount` of samples Z (n, d), dense or CSR, with weights (n,).
 
-    Among the numbers from `least` to `most`, by default the root of n and 40 at most.
+    The number is between `least` and `most`, by default the root of n, and 40 at most.
     At most 2000 samples, which are drawn, and 32 principal components of them are used.
     """
     rows = rows_to_count(weight, random_state)
@@ -171,7 +171,7 @@ def _pick(X, weight, random_state, least, most):
 def _agreement(X, weight, n_clusters, random_state):
     """Return the mean agreement of the clusters of two halves of X (n, d).
 
-    That of a single cluster is 0.
+    The agreement is 0 if either half has a single cluster.
     """
     agreements = []
     for _ in range(_N_DIVISIONS):
@@ -186,9 +186,9 @@ def _agreement(X, weight, n_clusters, random_state):
 
 
 def _nearest_of(X, weight, part, n_clusters, random_state):
-    """Return the nearest centres (n,) of X (n, d), of clusters of the rows of a part.
+    """Return the nearest centre (n,) of each of X (n, d), among clusters of a part.
 
-    Twice as many are merged.
+    These are merged from twice as many clusters of the rows of the part.
     """
     centers = X[part[:1]]
     path = _merging_path(
@@ -252,8 +252,9 @@ class Clusters:
     def pairs(self):
         """Return pairs (p, 2) of clusters, the least separated ones first.
 
-        By the squared distance of their centres over the variance along it; small
-        clusters have the variance of all, too.
+        The order is that of the squared distance of their centres over the variance
+        along it. The variance within all clusters is added, with the weight of two
+        samples, which decides for small clusters.
         """
         i, j = np.triu_indices(len(self.centers), 1)
         gaps = self.centers[i] - self.centers[j]
@@ -269,8 +270,8 @@ class Clusters:
     def separation(self, X, weight, above=-np.inf):
         """Return the least separation of two clusters of X (n, d), weights (n,).
 
-        It is -inf for a single cluster. Where it is not `above` a value, it may be that
-        of any two clusters which are not, so that others need not be tested.
+        It is -inf for a single cluster. The search ends at the first pair that is not
+        separated by more than `above`, whose separation is then returned.
         """
         if len(self.sizes) == 1:
             return -np.inf
@@ -284,8 +285,9 @@ class Clusters:
     def _separation_of(self, X, weight, one, other):
         """Return how much better two modes fit two clusters than one mode.
 
-        Along the line between their centres, of which that of the sample's own cluster
-        is computed without the sample: in many dimensions, each sample attracts it.
+        Samples are projected on the line between the two centres. The centre of a
+        sample's own cluster is computed without the sample, which would attract it in
+        many dimensions.
         """
         middle = (self.centers[one] + self.centers[other]) / 2
         line = []
@@ -303,7 +305,7 @@ class Clusters:
         return float(bimodality(np.hstack(line)[None], np.hstack(weights))[0])
 
     def merged(self):
-        """Return centres (k - 1, d): two are merged by Ward's rule."""
+        """Return the centres (k - 1, d) after Ward's rule has merged two clusters."""
         gaps = cdist(self.centers, self.centers, "sqeuclidean")
         cost = gaps * np.outer(self.sizes, self.sizes)
         cost /= self.sizes[:, None] + self.sizes
@@ -401,7 +403,7 @@ def _fit_of_two(rows, weight):
         size = np.clip(size, _LEAST_SIZE, total - _LEAST_SIZE)
         above = ((second * points) @ weight)[..., None] / size
         below = -above * size / (total - size)  # the mean of all is zero
-        # So is the variance of all one.
+        # The variance of all is one, too.
         variance = 1 - (size * above**2 + (total - size) * below**2) / total
         variance = np.maximum(variance, _LEAST_VARIANCE)
         of_second = np.log(size / total) - (points - above) ** 2 / (2 * variance)
@@ -415,9 +417,10 @@ def _fit_of_two(rows, weight):
 def _fit_of_one(rows, weight):
     """Return the largest log-likelihood (m,) of one mode of rows (m, n).
 
-    Johnson's systems, where arcsinh or the logit of a linear function is normal: the
-    function is one of a grid, and the normal distribution is fitted. A logit with a
-    standard deviation above the root of two would have two modes.
+    The distributions are Johnson's, in which arcsinh or the logit of a linear function
+    is normal. The linear functions are those of a grid, and the normal distribution is
+    fitted. A logit with a standard deviation above the root of two would have two
+    modes.
     """
     low = rows.min(axis=1, keepdims=True)
     high = rows.max(axis=1, keepdims=True)
@@ -443,7 +446,7 @@ def _fit_of_one(rows, weight):
 def _normal_fit(rows, weight, widest=np.inf):
     """Return the log-likelihood (...) of normal distributions of rows (..., n).
 
-    Of standard deviations of at most `widest`.
+    Standard deviations are at most `widest`.
     """
     total = weight.sum()
     variance = np.square(rows - (rows @ weight / total)[..., None]) @ weight / total

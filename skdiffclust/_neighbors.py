@@ -38,14 +38,14 @@ _LARGEST = np.finfo(np.float64).max / 16
 # distances times that of features, before it looks for Ctrl-C; half a second of the
 # slowest tree, scikit-learn's of 11 to 15 features.
 PRODUCTS_AT_ONCE = 2**27
-# But it takes at least this many rows, of which scikit-learn makes a chunk.
+# A block has at least this many rows, which are a chunk of scikit-learn.
 ROWS_AT_LEAST = 256
 
 
 def search_blocks(n_rows, points, least=ROWS_AT_LEAST):
     """Yield slices of rows, each of which may be searched for among points (n, d).
 
-    They are of a multiple of `least` rows, so that the bits of products are the same.
+    Their lengths are a multiple of `least` rows, so that products have the same bits.
     """
     step = least * max(1, PRODUCTS_AT_ONCE // (least * points.size))
     for start in range(0, n_rows, step):
@@ -195,8 +195,8 @@ def neighbors_graph(X, n_neighbors):
 def are_others(nearest, rows):
     """Return which (m, k) of the nearest rows of each of rows (m,) are not itself.
 
-    All but one are: a row with many duplicates may not find itself, and then loses the
-    last one.
+    Exactly one in each line is not: a row with many duplicates may not be among its
+    nearest rows, and then the last of these is left out.
     """
     others = nearest != rows[:, None]
     others[others.all(axis=1), -1] = False

@@ -327,7 +327,7 @@ def fitted_metric_params(X_train, metric):
     if metric == "mahalanobis":
         covariance = np.atleast_2d(np.cov(X_train.T, ddof=min(1, len(X_train) - 1)))
         scale = np.sqrt(np.diag(covariance))
-        # Of features without variance there is no correlation.
+        # Features without variance have no correlation.
         scale[scale == 0] = np.inf
         rank = np.linalg.matrix_rank(covariance / np.outer(scale, scale))
         if rank < len(covariance):
@@ -368,7 +368,7 @@ def block_distances(X, T, metric, params):
 
 
 def _of_two_rows(function, name):
-    """Return the function of two rows, refusing results that are not numbers."""
+    """Return a function of two rows that refuses results which are not numbers."""
 
     def checked(*rows, **params):
         value = function(*rows, **params)
@@ -440,7 +440,7 @@ def _check_dense(D, name, kind):
 def is_clean_distances(D):
     """Whether D is a dense matrix of distances that needs no change.
 
-    Then it is square, C-contiguous float64, finite, symmetric, and zero on the
+    Such a matrix is square, C-contiguous float64, finite, symmetric, and zero on the
     diagonal.
     """
     if sp.issparse(D) or D.dtype != np.float64 or D.shape[0] != D.shape[1]:

@@ -35,7 +35,7 @@ def _set_threads(library, n_threads):
     """Set the number of threads of a library.
 
     Since version 3.8 threadpoolctl leaves OpenBLAS to the first thread that sets it,
-    and ignores the others until that one is done. Here a lock sees to the order.
+    and ignores the others until that one is done. The lock makes them take turns.
     """
     let_go = getattr(library, "clear_controlling_thread", lambda force: None)
     let_go(force=True)
@@ -115,10 +115,10 @@ def small_products(n_multiplications):
 
 
 def largest_product(n_samples, weights):
-    """Return the multiplications of the largest product of samples and one of weights.
+    """Return the multiplications of the largest product of samples with weights.
 
-    Arrays or tensors. Those of more than two axes belong to convolutions, which use
-    them many times: their products are not small.
+    The weights are arrays or tensors. Tensors of more than two axes belong to
+    convolutions, which use them many times: their products never count as small.
     """
     sizes = [prod(array.shape) if array.ndim <= 2 else inf for array in weights]
     return n_samples * max(sizes, default=0)

@@ -57,10 +57,11 @@ def to_numpy(tensor):
 def isolated_streams(random_state, device="cpu", *, needed=True):
     """Seed torch's global streams inside the block, and restore them after it.
 
-    For what takes no Generator: the dropout and initialisation of a user's module. The
-    streams belong to the whole process, so that only one thread at a time is inside:
-    concurrent fits of modules take turns. If nothing inside can draw from them, and
-    they are not `needed`, only the seed is drawn, and no thread waits.
+    What takes no Generator needs this, as the dropout and the initialisation of a
+    user's module do. The streams belong to the whole process, so that only one thread
+    at a time is inside: concurrent fits of modules take turns. If nothing inside can
+    draw from them, and they are not `needed`, only the seed is drawn, and no thread
+    waits.
     """
     device = torch.device(device)
     cuda = [device] if device.type == "cuda" else []
@@ -77,7 +78,7 @@ def isolated_streams(random_state, device="cpu", *, needed=True):
 
 
 def _renew_lock():
-    """Replace the lock in a child process, whose parent may have forked inside."""
+    """Replace the lock in a child process, since it may have been held at the fork."""
     global _STREAMS
     _STREAMS = threading.RLock()
 
@@ -107,8 +108,8 @@ def in_full_precision(function: Function) -> Function:
 def outside_compiler(function: Function) -> Function:
     """Run a function, or a method of a module, outside of what torch.compile compiles.
 
-    As ``torch.compiler.disable`` does, whose import takes seconds: only once the
-    compiler was imported.
+    It does what ``torch.compiler.disable`` does, but only if the compiler was imported
+    before, since that import takes seconds.
     """
 
     @functools.wraps(function)
@@ -139,7 +140,7 @@ def refuse_transforms(tensor, name):
 
 
 def differentiated_once(backward):
-    """Refuse, in a backward of a Function, gradients that need gradients themselves."""
+    """Refuse second derivatives in the backward pass of a Function."""
 
     @functools.wraps(backward)
     def run(ctx, *cotangents):
@@ -163,9 +164,10 @@ def at_least_float32(tensor):
 def trained_tensor(tensor, argument, owner, shape, known=None):
     """Return the argument that a loss trains, in float32 at least, after checks.
 
-    TypeError or ValueError, which names it, if it is no tensor of real numbers, has
-    fewer axes than `shape` names or is on a device that is not supported. With `known`,
-    the argument after it, gradients of that one alone mean that they were exchanged.
+    Raises TypeError or ValueError, which names it, if it is no tensor of real numbers,
+    has fewer axes than `shape` names or is on a device that is not supported. `known`
+    is the argument after it: if that one alone requires gradients, the two were
+    exchanged.
     """
     if torch.is_tensor(tensor) and tensor.is_floating_point():
         is_known = getattr(known, "requires_grad", False) and not tensor.requires_grad
@@ -208,7 +210,7 @@ def encoder_module(encoder):
 
 
 def module_encoder(module, activation="relu"):
-    """Return the `Encoder` of such a module, with copies of its parameters."""
+    """Return the `Encoder` of a module of `encoder_module`, with copies of arrays."""
     layers = [layer for layer in module if isinstance(layer, nn.Linear)]
     weights = [np.ascontiguousarray(to_numpy(layer.weight).T) for layer in layers]
     biases = [to_numpy(layer.bias) for layer in layers]

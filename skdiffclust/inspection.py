@@ -421,7 +421,8 @@ def _encoded(frame):
 def _indicators(name, entries, is_gap):
     """Return a list of ((name, level), float64 (n,)) of a column of categories.
 
-    Each is 1 at the level, and NaN where none is known. Of Booleans, True is enough.
+    An array is 1 at its level, 0 elsewhere, and NaN where no level is known. Booleans
+    have only the one of True.
     """
     levels = levels_of(name, entries, is_gap)
     check_dense_size(
@@ -438,7 +439,7 @@ def _indicators(name, entries, is_gap):
 
 
 def _numbered(labels, matrix):
-    """Return the clusters (k,), and the number of that of each sample, k for none."""
+    """Return the clusters (k,), and the number of each sample's cluster, k for none."""
     labels = column_or_1d(labels)
     check_consistent_length(matrix, labels)
     is_inside = numbers_of_names(labels, "The 'labels' parameter") != -1

@@ -540,20 +540,20 @@ def _run(estimator, X, chosen, n_resamples, n_jobs, subset_seed, null_seed):
 
 
 def _n_references(n_resamples):
-    """Return for how many data without clusters the test is computed at most."""
+    """Return the largest number of data without clusters that the test draws."""
     return max(_LEAST_REFERENCES, 4 * n_resamples - 1)
 
 
 def _n_decisive(n_resamples):
-    """Return how many of them must reach a value for a p-value above the level."""
+    """Return how many references reach a value whose p-value is above the level."""
     return int(_LEVEL * _n_references(n_resamples)) + 1
 
 
 def _stability(estimator, X, labels, rows):
-    """Compare the labels of X with those of a fit to some of its samples.
+    """Return the agreement of the labels of X with those of a fit to some samples.
 
-    Zero if there is no cluster, or if one contains nearly all samples, which is easily
-    found again.
+    It is zero if there is no cluster, or if one contains nearly all samples, which is
+    easily found again.
     """
     sizes = _sizes(labels)
     if not len(sizes) or sizes.max() > _TRIVIAL * len(labels):

@@ -37,19 +37,22 @@ _LEAST_MODULARITY = 0.5  # of a nearly separate number, relative to the largest 
 
 
 class Curve(NamedTuple):
-    """The fitted attribute `columns`, and labels (m,) of each number as `labels_of`."""
+    """The curve over numbers of clusters, and the labels of each number.
+
+    `columns` is the fitted attribute, `labels_of` is {number: labels (m,)}.
+    """
 
     columns: dict
     labels_of: dict
 
 
 def cut_curve(nodes, least, bounds_of, random_state, *, most_starts=_MOST_STARTS):
-    """Return the `Curve`: the numbers that were tried, and what they cut.
+    """Return the `Curve` of the numbers of clusters that were tried.
 
-    They are `numbers_to_try`, from `least` on, as long as clusters can be within their
-    bounds: those that `bounds_of` returns for sizes and a number of clusters; and all
-    numbers beside the one of the largest score. The nodes have no small parts, and
-    their cuts are those without bounds.
+    These are `numbers_to_try`, from `least` on, as long as clusters can be within the
+    bounds that `bounds_of` returns for sizes and a number of clusters, and the numbers
+    next to the one of the largest score. The nodes have no small parts, and cuts are
+    made without bounds.
     """
     level = nodes.level
     n_edges = max(nodes.graph.nnz // 2, 1)
@@ -90,7 +93,7 @@ def cut_curve(nodes, least, bounds_of, random_state, *, most_starts=_MOST_STARTS
 
 
 def numbers_to_try(least, most):
-    """Return numbers of clusters from `least` to `most` that are ever further apart."""
+    """Return numbers of clusters from `least` to `most` with increasing gaps."""
     numbers = list(range(least, min(max(FIRST, least), most) + 1))
     while numbers[-1] < most:
         numbers.append(min(max(round(_STEP * numbers[-1]), numbers[-1] + 1), most))
@@ -98,11 +101,11 @@ def numbers_to_try(least, most):
 
 
 def _measure(nodes, level, lowest, modular):
-    """Return the curve of labels {number: (m,)} of the lowest cuts, which are improved.
+    """Return the curve of labels {number: (m,)} of the lowest cuts, improved.
 
-    After some of its clusters are merged, the partition into more is another start for
-    each number. Those of a large modularity {number: (m,)} take the place of the
-    improved ones where they are better.
+    The search for each number also starts from the partition into more clusters, some
+    of which are merged. Labels {number: (m,)} of a large modularity replace improved
+    ones where they are better.
     """
     numbers = sorted(lowest)
     for number, more in reversed(list(pairwise(numbers))):
@@ -131,7 +134,7 @@ def _measure(nodes, level, lowest, modular):
 def lowest_cuts(cuts):
     """Return for each number of clusters the lowest of cuts (m,) into as many or more.
 
-    Two clusters that are joined have no higher cut than both.
+    Joining two clusters does not raise the cut.
     """
     return np.minimum.accumulate(cuts[::-1])[::-1]
 
@@ -139,7 +142,7 @@ def lowest_cuts(cuts):
 def bends_of(numbers, cuts):
     """Return the bends (m,) of numbers of clusters with cuts (m,), NaN at both ends.
 
-    How much more the next cluster costs than this one did, relative to the cut.
+    A bend is how much more the next cluster costs than this one did, over the cut.
     """
     costs = np.diff(cuts) / np.diff(numbers)
     return np.diff(costs, prepend=np.nan, append=np.nan) / (cuts + _OFFSET)
@@ -164,7 +167,7 @@ def as_curve(numbers, cuts, modularities):
 def choose_n_clusters(curve, n_nodes):
     """Return the number of clusters of a curve, and that of the largest bend.
 
-    It is the number of the largest score or of nearly separate clusters.
+    The number has the largest score, or clusters that are nearly separate.
     """
     numbers = curve["n_clusters"]
     if len(numbers) < 3:
@@ -177,9 +180,11 @@ def choose_n_clusters(curve, n_nodes):
 
 
 def _best(curve, costs, n_nodes):
-    """Return where in a curve the number is; costs (m - 1,) are of its lowest cuts.
+    """Return the index, in a curve, of the number of clusters that is chosen.
 
-    It is that of the largest score, or of nearly separate clusters.
+    It is the number of the largest score, unless one more cluster hardly costs less
+    there: then it is the last number of nearly separate clusters, if there is one.
+    `costs` (m - 1,) are what each further cluster adds to the lowest cuts.
     """
     best = np.nanargmax(curve["score"])
     least = 1.0 / max(n_nodes, _LEAST_NODES)

@@ -78,7 +78,7 @@ class GraphSettings:
 
     @classmethod
     def of(cls, params, owner):
-        """Return those of parameters (dict) with others among them."""
+        """Return the settings among parameters (dict), which may have others."""
         names = "affinity", "n_neighbors", "metric", "temperature", "cut"
         return cls(owner, **{name: params[name] for name in names})
 
@@ -123,9 +123,9 @@ class Samples:
 
 
 def read_samples(settings, X, precomputed=None):
-    """Return the `Samples` of checked X (n, d), and of a ready graph or None.
+    """Return the `Samples` of checked X (n, d), whose graph may be given.
 
-    With affinity="precomputed" X (n, n) is the graph.
+    With affinity="precomputed", X (n, n) is the graph.
     """
     owner = settings.owner
     if is_precomputed(settings.affinity):
@@ -165,7 +165,7 @@ def check_rows(estimator, X):
 def check_links(X):
     """Return weights (m, n) of new samples to those of a graph; refuse negative ones.
 
-    X is checked otherwise.
+    All other checks of X have been made.
     """
     X = canonical_rows(sp.csr_array(X))
     if (X.data < 0).any():
@@ -227,7 +227,7 @@ class AffinityGraph:
 
     @property
     def points(self):
-        """The fitted samples (n, d), or (n, d + 1), whose distances decide."""
+        """The fitted samples as points (n, d) or (n, d + 1), compared by distances."""
         return as_points(self.X, self.metric)
 
     def nearest(self, kept, others):
@@ -283,8 +283,8 @@ class AffinityGraph:
     def _neighbors(self, new):
         """Return the links (m, n) of new points (m, d) to their nearest fitted ones.
 
-        Of equal samples, the first stands for all of them. If new is None, the rows are
-        the distinct samples.
+        The first of equal fitted samples stands for all of them. If `new` is None, the
+        rows are the distinct fitted samples.
         """
         firsts = np.unique(self.groups, return_index=True)[1]
         links = neighbor_links(
@@ -345,7 +345,7 @@ def as_points(X, metric):
 
 
 def _metric_of_points(metric):
-    """Return what compares points of `as_points`."""
+    """Return the metric that compares the points of `as_points`."""
     return "euclidean" if isinstance(metric, str) else metric
 
 
@@ -398,7 +398,7 @@ def neighbor_links(points, new, n_neighbors, metric, *, is_ranked):
 
 
 def _are_farther(distances):
-    """Whether each of distances (m, k) in ascending order is above the last one."""
+    """Whether each of distances (m, k), which ascend, is above the one before."""
     farther = np.ones(distances.shape, dtype=bool)
     farther[:, 1:] = distances[:, 1:] > distances[:, :-1] * (1.0 + _TIED)
     return farther
@@ -407,7 +407,7 @@ def _are_farther(distances):
 def _links(neighbors, distances, weights, n_points, metric):
     """Return the csr_array (m, n) of neighbours (m, k) with the weights (k,) of ranks.
 
-    Those of ranks at the same one of the distances (m, k) are averaged.
+    Neighbours at equal distances (m, k) get the mean of the weights of their ranks.
     """
     lengths = np.cumsum(_are_farther(distances)) - 1
     totals = np.bincount(lengths, np.tile(weights, len(neighbors)))
@@ -423,8 +423,8 @@ def _links(neighbors, distances, weights, n_points, metric):
 def _nearest(points, new, k, metric):
     """Return the nearest of points (n, d) to new rows (m, k), and how far they are.
 
-    Ties, of which data of few values have many, go to samples in a random order: those
-    of the first classes would gain if samples are sorted by class.
+    Ties, which are frequent in data of few values, are broken at random: broken by
+    index, they would favour the first classes of sorted samples.
     """
     order = np.random.RandomState(0).permutation(points.shape[0])
     points = points[order]
@@ -465,7 +465,7 @@ def _searcher(X, n_rows, k):
     Products are shared out among threads as for all `n_rows` rows at once, because the
     order of ties depends on it. Without them, a row does not depend on the others.
     """
-    # As by default.
+    # The default of scikit-learn.
     is_by_tree = X.shape[1] <= _SCIKIT_TREE_FEATURES and k < len(X) // 2
     algorithm = "kd_tree" if is_by_tree else "brute"
     search = NearestNeighbors(n_neighbors=k, algorithm=algorithm).fit(X)
@@ -533,7 +533,7 @@ def is_small(parts, sizes, n_clusters, *, joins_neighbors):
 def group_parts(parts, sizes, n_clusters):
     """Return labels (n,) that put whole parts (n,) together, as evenly as possible.
 
-    Largest part first, each to the cluster that is smallest so far.
+    The largest part comes first, and each goes to the cluster that is smallest so far.
     """
     part_sizes = np.bincount(parts, sizes)
     totals = np.zeros(n_clusters)

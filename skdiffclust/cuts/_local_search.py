@@ -182,7 +182,7 @@ def _settle(level, labels, clusters, bounds):
 
 
 def _repair(level, labels, n_clusters, bounds):
-    """Move, in place, what costs least until all clusters are within their bounds.
+    """Make the cheapest moves, in place, until all clusters are within their bounds.
 
     Node sizes may make that impossible; then it ends as near to the bounds as it can.
     """
@@ -201,7 +201,7 @@ def _repair(level, labels, n_clusters, bounds):
             targets = np.array([under.argmax()])
         else:
             return
-        # What is cheap changes: at most half of it is moved before costs are new.
+        # Moves change the costs: at most half is moved before they are computed anew.
         half = 0.5 * max(over.max(), under.max())
         chosen, costs = cheapest_moves(level, labels, clusters, loose, nodes, targets)
         order = np.argsort(costs)
@@ -242,7 +242,10 @@ def total_cost(cuts, volumes, resolution):
 
 @compiled(inline="always")
 def _fits(clusters, bounds, a, b, size):
-    """Whether a node may move from cluster a to b: sizes in bounds, or nearer."""
+    """Whether a node may move from cluster a to b.
+
+    The sizes must then be within the bounds, or nearer to them than before.
+    """
     joined = clusters.totals[b] + size
     left = clusters.totals[a] - size
     is_small = joined <= bounds[1] or joined < clusters.totals[a]
@@ -336,7 +339,7 @@ def move_nodes(level, labels, clusters, bounds, nodes, queued):
     n_moved = 0
     for i in nodes:
         queued[i] = False
-        # Of an inner node no other cluster is tried.
+        # No other cluster is tried for an inner node.
         is_inner = level.indptr[i] < level.indptr[i + 1]
         for e in range(level.indptr[i], level.indptr[i + 1]):
             if labels[level.indices[e]] != labels[i] or level.data[e] < 0.0:

@@ -19,7 +19,7 @@ _FREE_MARGIN = 4.0  # of free logits that start from labels
 
 @dataclass(frozen=True)
 class Scaling:
-    """Scaling of samples before an encoder: less their means, by their spread."""
+    """The scaling of an encoder's inputs: less their means, divided by their spread."""
 
     means: np.ndarray
     scale: float
@@ -48,7 +48,7 @@ class Scaling:
         return cls(means, spread or 1.0, X.dtype.type)
 
     def __call__(self, X):
-        """Return rows (n, d) scaled, a new array; of CSR rows, as they are taken."""
+        """Return scaled rows (n, d), a new array; CSR rows are scaled when taken."""
         if sp.issparse(X):
             return RowsOnDemand(X, self)
         centred = center(X, self.means, dtype=self.dtype)
@@ -121,7 +121,7 @@ class FreeLogits:
 
 @dataclass(frozen=True)
 class EncoderPredictor:
-    """An encoder of scaled samples; without a scaling, of samples as they are."""
+    """An encoder of scaled samples; without a scaling, it takes samples as they are."""
 
     encoder: Any  # an `Encoder`, or a module with what is used of it here
     scaling: Scaling | None

@@ -91,10 +91,10 @@ def combine(level, labels, other, n_clusters, random_state, bounds=UNBOUNDED):
 
 
 def match(level, order):
-    """Return groups (n,) of one node or two, in a random order (n,), and their number.
+    """Return groups (n,) of one node or two, and their number.
 
-    Where many nodes are left alone, two whose heaviest edge leads to the same node are
-    paired, and where most are, any two.
+    Nodes are visited in a random order (n,). If many nodes are left alone, two whose
+    heaviest edges lead to the same node are paired, and if most are, any two.
     """
     partner, hubs = pair_nodes(level, order)
     for share, keys in ((_TWO_HOPS, hubs), (_STALLED, np.zeros_like(hubs))):
@@ -140,9 +140,9 @@ def coarsen(level, groups, n_groups):
 
 
 def merge(level, n_clusters, high=np.inf):
-    """Return the labels (n,) after merges that each lower the cut most.
+    """Return the labels (n,) after merges, each of which lowers the cut most.
 
-    Pairs that are larger than `high` together come last, or that must be separated.
+    Pairs that must be separated, or are larger than `high` together, are merged last.
     """
     graph = (level.data, level.indices, level.indptr)
     owner = merge_pairs(
@@ -226,7 +226,7 @@ def coarsen_rows(level, groups, members, starts, columns, values):
 def _merged(links, divisors, cuts, sizes, resolution, i, j, high, penalty):
     """Return by how much the cost changes if clusters i and j become one.
 
-    Pairs above the size `high` have the penalty, and more the larger they are.
+    A penalty is added for pairs above the size `high`; it grows with their size.
     """
     change = cost_of(
         cuts[i] + cuts[j] - 2.0 * links[i, j], divisors[i] + divisors[j], resolution

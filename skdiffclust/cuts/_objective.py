@@ -49,7 +49,7 @@ class CutObjective:
         self.running = np.zeros(len(prior))
         self.n_blocks = 0
         self.n_epochs = 0
-        # Of the exact value and gradient, what is not in those of the bound.
+        # The exact value and gradient less those of the bound.
         self.value_beyond = 0.0
         n_rows = len(self.degrees) if settings.objective == "exact" else 0
         self.beyond = np.zeros((n_rows, len(prior)))
@@ -156,7 +156,7 @@ class CutObjective:
         return np.maximum(proportions, _FLOOR / len(proportions))
 
     def _pull(self, proportions):
-        """Return the gradient (k,) of the balance term by each row, times n."""
+        """Return n times the gradient (k,) of the balance term by any row."""
         weight = self.settings.balance_weight
         return weight * (np.log(proportions / self.prior) + 1.0)
 

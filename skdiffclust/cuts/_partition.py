@@ -35,7 +35,7 @@ from skdiffclust.cuts._starts import (
     search_modular,
 )
 
-# What a sample of weight 0 adds to the denominator of a ratio-cut, times their mean.
+# Share of the mean weight that a sample of weight 0 adds to the sizes of a ratio-cut.
 _LEAST_DIVISOR = 1e-6
 # Starts with n_init="auto" on small graphs, where starts disagree: all of them together
 # see at most this many edges.
@@ -101,7 +101,7 @@ class NumberOfClusters:
     def attributes(self, labels, owner):
         """Return the fitted attributes (dict); warn of several candidates.
 
-        Labels (n,) are those that are returned.
+        `labels` (n,) are those of the fit.
         """
         agreements = [
             adjusted_rand_score(labels[rows], other) for rows, other in self.others
@@ -184,11 +184,11 @@ def pose(graph, groups, constraints, sample_weight, *, normalized, joins_neighbo
 def read_problem(
     settings, graph, equal, sample_weight, links, random_state, *, joins_neighbors
 ):
-    """Return the `Problem` of a fit, and the number of clusters; refuse the impossible.
+    """Return the `Problem` of a fit, its number of clusters, and how that was found.
 
-    And the `NumberOfClusters` of n_clusters="auto", or None. The graph (n, n) is that
-    of samples in groups `equal` (n,); links are (partial_labels, must_link,
-    cannot_link).
+    The third is the `NumberOfClusters` of n_clusters="auto", and None otherwise.
+    Numbers and bounds that are impossible are refused. The graph (n, n) is that of
+    samples in groups `equal` (n,); links are (partial_labels, must_link, cannot_link).
     """
     n_samples = graph.shape[0]
     n_clusters = settings.n_clusters
@@ -223,7 +223,7 @@ def read_problem(
 def choose_number(problem, settings, random_state):
     """Return the `NumberOfClusters` of n_clusters="auto"."""
     least, _ = bounds_of_clusters(problem.constraints)
-    # What the last cluster costs that the constraints need is seen from one less.
+    # The cost of the last cluster that the constraints need is known from one less.
     first = max(least - 1, 1)
 
     most = max(FIRST, first)
@@ -357,13 +357,16 @@ def find_partition(problem, n_clusters, settings, nearest, random_state):
 
 
 def _n_joined(labels, pairs):
-    """Return how many of pairs (p, 2) of nodes have one of the labels (m,)."""
+    """Return how many of pairs (p, 2) of nodes share one of the labels (m,)."""
     ends = labels[pairs]
     return int(np.count_nonzero(ends[:, 0] == ends[:, 1]))
 
 
 def _warn_of_crumbs(labels, sizes, n_clusters, least, owner):
-    """Warn if labels (n,) that are not returned have clusters below a least size."""
+    """Warn if the lowest cut, which is not returned, has clusters below a least size.
+
+    `labels` (n,) are those of that cut.
+    """
     totals = np.sort(_totals(labels, sizes, n_clusters))[::-1]
     if totals[-1] >= (1.0 - 1e-9) * least:
         return
@@ -387,7 +390,7 @@ def _totals(labels, sizes, n_clusters):
 def size_bounds(settings, sizes, n_clusters):
     """Return the least and largest size of a cluster of nodes of sizes (m,).
 
-    A least size of 1 or that every node has is none; "auto" is applied later.
+    There is no least size if it is 1, or if every node has it; "auto" is applied later.
     """
     mean = sizes.sum() / n_clusters
     least = settings.min_cluster_size
@@ -438,10 +441,10 @@ def _placed(settings, *, has_samples):
 
 
 def warn_of_labels(owner, problem, n_clusters, labels, remedy):
-    """Warn of clusters of labels (n,), -1 for noise, that were not found or are small.
+    """Warn of clusters that were not found or are small, and of links that are broken.
 
-    Also of groups of samples that they join and that must be separated. `remedy` is a
-    sentence on very small clusters.
+    These are groups of samples that must be separated and that labels (n,), -1 for
+    noise, join. `remedy` is a sentence on very small clusters.
     """
     sizes = np.bincount(labels[labels >= 0], minlength=n_clusters)
     n_found = np.count_nonzero(sizes)

@@ -55,7 +55,7 @@ class GraphPredictor:
         train = self.train
         n_train = train.shape[0]
         if sp.issparse(X) and not sp.issparse(train):
-            # As many at once as were kept, which bounds the memory.
+            # At most as many samples at once as were kept bound the memory.
             parts = range(0, X.shape[0], n_train)
             return np.concatenate(
                 [self.labels(X[i : i + n_train].toarray()) for i in parts]

@@ -131,8 +131,8 @@ def cut_of_labels(graph, labels, n_clusters, divisors=None):
 def cuts_by_cluster(graph, labels, n_clusters):
     """Return the weights (k,) of the edges that leave each cluster of labels (n,).
 
-    They are added, rather than taken from the degrees: a small cut of a heavy graph
-    keeps its digits.
+    Edges are summed, and not subtracted from the degrees, so that a small cut of a
+    heavy graph keeps its digits.
     """
     rows = np.repeat(labels, np.diff(graph.indptr))
     crosses = rows != labels[graph.indices]
@@ -399,7 +399,8 @@ def _check_soft_partition(graph, assignments, *, caller):
 def expected_cut_with_gradient(graph, degrees, assignments, *, divisors=None):
     """Return the exact expected cut (float) and its gradient (n, k), both float64.
 
-    divisors (n,) are what a cluster's cut is divided by the sum of, one each if None.
+    The cut of a cluster is divided by the sum of its divisors (n,), which are ones if
+    None.
     """
     value = 0.0
     gradient = np.zeros(assignments.shape)
@@ -444,7 +445,7 @@ def _size_nodes(assignments):
 def _volume_nodes(divisors, degrees):
     """Yield (decay (n, 1), weight) at each node of the integral for sums of divisors.
 
-    A node whose divisor underflows to zero has edges without any weight to speak of.
+    A sample whose divisor underflows to zero has edges of negligible weight.
     """
     positive = divisors[(degrees > 0) & (divisors > 0)]
     if not len(positive):

@@ -78,8 +78,9 @@ class Nodes(NamedTuple):
     def resampled(self, share, n_clusters, random_state):
         """Return which nodes (m',) are drawn, and their `Nodes`.
 
-        A share of the nodes, or of the edges of a network, without the parts that are
-        too small for one of n_clusters; edges inside of nodes are kept.
+        A share of the nodes is drawn, or, in a network, of the edges; edges inside of
+        nodes are kept. Parts that are then too small for one of n_clusters are left
+        out.
         """
         n = len(self.sizes)
         graph = self.graph
@@ -175,7 +176,7 @@ def _as_nodes(graph, divisors, degrees, sizes, apart, n_clusters, *, joins_neigh
 
 
 def _positive(divisors):
-    """Return divisors (m,) above zero: a node without an edge has degree zero."""
+    """Return divisors (m,) above zero; a node without an edge has degree zero."""
     return np.maximum(divisors, _LEAST_DIVISOR * (divisors.mean() or 1.0))
 
 
@@ -234,8 +235,8 @@ def least_size(nodes, n_clusters):
 def search_modular(nodes, n_clusters, n_starts, random_state):
     """Return labels (m,) of a large modularity.
 
-    Of a network, with no cluster below `least_size`. Fewer starts suffice than for a
-    low cut.
+    In a network, no cluster is below `least_size`. Fewer starts suffice than for a low
+    cut.
     """
     n_starts = -(-n_starts // _STARTS_OF_CUTS)
     bounds = least_size(nodes, n_clusters), np.inf
@@ -248,10 +249,10 @@ def is_better(nodes, n_clusters, labels, other):
     """Whether labels (m,) of a large modularity are better than others of a low cut.
 
     They are if the modularity is larger and the lowest cut is above `MEAN_CUT` for each
-    cluster. Of a network, they also are if the modularity over the cut is larger, since
+    cluster. In a network, they also are if the modularity over the cut is larger, since
     the lowest cut often separates a few nodes from all others, or has one giant
-    cluster; but never if the modularity is not positive, or if a cluster is smaller
-    than `least_size`. Labels of a cut of 0 stay.
+    cluster. They are not if the modularity is not positive, or if a cluster is smaller
+    than `least_size`. Labels of a cut of 0 are always kept.
     """
     cut, other_cut = (
         cut_of_labels(nodes.graph, found, n_clusters, nodes.divisors)
@@ -272,8 +273,8 @@ def is_better(nodes, n_clusters, labels, other):
 def combine_parts(nodes, n_clusters, bounds):
     """Return labels (m,) of the nodes not in small parts that divide no part, or None.
 
-    None if there are too few parts, or if parts combined by `group_parts` are not
-    within the bounds or not separated as they must be.
+    The result is None if there are too few parts, or if parts combined by `group_parts`
+    are not within the bounds or not separated as they must be.
     """
     if nodes.n_large < n_clusters:
         return None
@@ -290,10 +291,10 @@ def spectral_labels(graph, n_clusters, n_init, random_state):
     """Return the labels (n,) of scikit-learn's spectral clustering of a graph.
 
     The labels are those of SpectralClustering(affinity="precomputed") with the same
-    random_state. If the graph is not connected, ARPACK fails or a cluster is empty,
-    they are those of the search; and for few nodes or a complete graph of equal
-    weights, where its vectors soon span the whole space and it continues from one that
-    no seed determines.
+    random_state. They are those of the search if the graph is not connected, if ARPACK
+    fails, or if a cluster is empty. The same holds for few nodes and for a complete
+    graph of equal weights: the vectors of ARPACK soon span the whole space there, and
+    it continues from one that no seed determines.
     """
     n = graph.shape[0]
     spans_all = n <= max(_N_LANCZOS, 2 * n_clusters + 1)
@@ -335,11 +336,12 @@ def place_small(labels, small, sizes, homes):
 
 
 def find_homes(nodes, firsts, nearest):
-    """Return the node (m,) in no small part whose label each of the `Nodes` gets.
+    """Return for each of the `Nodes` the node (m,) whose label it gets.
 
-    A small part gets that of the sample that is nearest to any of its own; the others
-    have their own label. `firsts` (m,) are samples of the nodes, and `nearest` returns
-    the nearest of some samples to others, and how far it is.
+    A node in a small part gets the label of the sample, in no small part, that is
+    nearest to any of the part; all others keep their own. `firsts` (m,) are samples of
+    the nodes, and `nearest` returns the nearest of some samples to others, and how far
+    it is.
     """
     homes = np.arange(len(nodes.small))
     small = np.flatnonzero(nodes.small)

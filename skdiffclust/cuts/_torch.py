@@ -434,12 +434,12 @@ class ModuleModel:
         with torch.no_grad():
             outputs = [to_numpy(self.module(part)) for part in parts]
         gradients = np.array_split(gradient_of(np.concatenate(outputs)), n_parts)
-        # Of fewer samples than parts, the last gradients are empty.
+        # With fewer samples than parts, the last gradients are empty.
         for part, gradient in zip(parts, gradients, strict=False):
             self._propagate(self.module(part), gradient)
 
     def _propagate(self, logits, gradient):
-        """Add the gradients that one (b, k) at the logits gives the parameters."""
+        """Add the gradients by the parameters, of a gradient (b, k) by the logits."""
         # A backward pass that began with a matrix product would make torch warn that
         # the thread has no CUDA context yet.
         gradient = to_tensor(gradient, self.device, logits.dtype)

@@ -126,8 +126,8 @@ def first_labels(init, samples, problem, n_clusters, search, random_state):
 def labels_of_clusterer(clusterer, samples, n_clusters, random_state):
     """Return the labels (n,) of a clone of a clusterer, for n_clusters if it has that.
 
-    It is fitted to the graph if its parameter `affinity` is "precomputed", and to the
-    samples otherwise.
+    It is fitted to the graph if its affinity is "precomputed", and to the samples
+    otherwise.
     """
     start = clone(clusterer)
     params = start.get_params()
@@ -210,7 +210,7 @@ def _neighboring_pairs(X, random_state):
 def _likelihood(labels, n_wrong):
     """Return the function from logits (b, k) to the gradient for labels (b,).
 
-    n_wrong[0] counts those that are not reached.
+    n_wrong[0] counts the samples whose largest logit is not that of their label.
     """
 
     def gradient_of(logits):
@@ -299,7 +299,10 @@ class CutTraining:
             self._train(encoder)
 
     def _train(self, encoder):
-        """Train a module, in place, or a copy of an `Encoder`, off the CPU in torch."""
+        """Set the model: a module, trained in place, or a copy of an `Encoder`.
+
+        Off the CPU, an `Encoder` is trained in torch.
+        """
         weight_decay = self.settings.weight_decay
         if self.settings.device == "cpu" and isinstance(encoder, Encoder):
             self.model = EncoderModel(encoder, weight_decay)
@@ -345,7 +348,7 @@ class CutTraining:
             self._run(loop, checkpoint)
 
     def _run(self, loop, checkpoint):
-        """Do so, with the threads that are set."""
+        """Run the epochs as `run` does, with the threads that are set."""
         if checkpoint is not None:
             checkpoint.load(loop, self)
         for epoch in loop:

@@ -126,7 +126,7 @@ def _readable(X):
 
 
 def _is_lazy(X):
-    """Whether X is an array of dask, or like one."""
+    """Whether X is an array of dask, or has the same interface."""
     return hasattr(X, "__dask_graph__") and hasattr(X, "compute")
 
 
@@ -136,7 +136,7 @@ def _block(X, start, stop):
     if _is_lazy(X):
         from dask import optimize
 
-        # Of the graph, what these samples need.
+        # The task gets the part of the graph that these samples need.
         (samples,) = optimize(samples)
     return _Block(samples, start)
 

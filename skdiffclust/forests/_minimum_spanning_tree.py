@@ -78,10 +78,10 @@ def tree_of(X, metric):
 
 
 def given_tree(tree, lengths, is_euclidean):
-    """Return a tree that the user gives, checked and in cut order.
+    """Return a tree that the user gives, checked and in cut order. O(n d).
 
-    Of points of the Lengths, with Euclidean distances, that are not raised or
-    constrained. That no other tree is shorter is not checked. O(n d).
+    It is compared with the points of the Lengths if distances are Euclidean and neither
+    raised nor constrained. That no other tree is shorter is not checked.
     """
     is_tree = hasattr(tree, "edges") and hasattr(tree, "lengths")
     points = lengths.points

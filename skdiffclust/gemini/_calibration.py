@@ -65,7 +65,8 @@ def temperature_of(logits, weights):
 def _responsibilities(logits, labels, weights):
     """Return the probabilities (n, k) of a mixture of the logits (n, k).
 
-    From labels (n,) of samples with weights (n,); clusters have one covariance matrix.
+    It is fitted from the labels (n,) of samples with weights (n,). The clusters have
+    one covariance matrix.
     """
     points = logits - weights @ logits
     values, vectors = np.linalg.eigh((weights[:, None] * points).T @ points)

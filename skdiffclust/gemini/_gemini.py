@@ -414,7 +414,7 @@ class GEMINI(BaseGEMINI):
 
         best = training.best
         model = units.model(MODELS[self.model].from_arrays(best.best_state))
-        # Those that `predict` computes logits of.
+        # `predict` computes the logits of these rows.
         rows = problem.X if self.model == "free" else centered(X, samples.means)
         model = ordered(model, model.outputs(rows), samples.row_weights)
         logits = model.outputs(rows)
@@ -511,7 +511,7 @@ class GEMINI(BaseGEMINI):
 
     @outside_torch_modes
     def _fit_module(self, samples, y, problem, settings, rng):
-        """Train a copy of the module on Samples, of which `problem` is."""
+        """Train a copy of the module on Samples and their Problem."""
         require_torch("GEMINI with a module as model")
         from skdiffclust._torch import isolated_streams, module_on_cpu, own_module
         from skdiffclust.gemini._torch import ModuleModel, module_logits

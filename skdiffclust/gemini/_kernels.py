@@ -24,7 +24,7 @@ def _centred(assignments, row_weights):
     share = np.empty(n_clusters)
     largest = 0.0
     for k in range(n_clusters):
-        # As differences from a row: exactly zero where all assignments are equal.
+        # Differences from a row are exactly zero where all assignments are equal.
         first = assignments[0, k]
         shift = 0.0
         for i in range(n_samples):
@@ -42,8 +42,9 @@ def _centred(assignments, row_weights):
 def mmd_one_vs_all(gram, share, noise, rounding):
     """Return the MMD from <S_k, S_l> (k, k) and pi (k,), and its derivatives.
 
-    Those by S_k are a factor (k, k) of all S, those by pi are (k,). Squared lengths up
-    to `noise`, and one-vs-one up to `rounding` of their parts, are zero.
+    The derivatives by S are a matrix (k, k) times S; those by pi are (k,). Squared
+    lengths up to `noise` count as zero, and so do those up to `rounding` of their parts
+    with one-vs-one.
     """
     mixing = np.zeros_like(gram)
     value = 0.0
@@ -57,7 +58,7 @@ def mmd_one_vs_all(gram, share, noise, rounding):
 
 @_loops
 def mmd_one_vs_one(gram, share, noise, rounding):
-    """Return what `mmd_one_vs_all` does, of the distances between clusters."""
+    """Return the MMD of the distances between clusters, as `mmd_one_vs_all` does."""
     mixing = np.zeros_like(gram)
     shift = np.zeros_like(share)
     value = 0.0
@@ -238,8 +239,8 @@ def add_derivatives(z, gradient, starts, norms, derivatives):
 def quasi_newton(gradient, moves, changes, n_pairs):
     """Return minus the L-BFGS inverse Hessian times a gradient (p,).
 
-    Of the rings `moves` and `changes` (m, p), of differences of points and gradients,
-    the last min(n_pairs, m) were written; those without curvature are left out.
+    `moves` and `changes` (m, p) are rings of differences of points and of gradients, in
+    which the last min(n_pairs, m) are valid; those without curvature are left out.
     """
     capacity = len(moves)
     used = min(n_pairs, capacity)
@@ -270,7 +271,7 @@ def quasi_newton(gradient, moves, changes, n_pairs):
 def move(z, direction, step, starts):
     """Return z + step * direction, with 0 in each block that would turn around.
 
-    As an orthant is not left by one step under the sum of absolute values.
+    Likewise, under a sum of absolute values, one step does not leave an orthant.
     """
     moved = np.empty_like(z)
     for i in range(len(z)):

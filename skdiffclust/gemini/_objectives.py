@@ -46,8 +46,9 @@ class Objective:
 def mode_for(relation, mode):
     """Return "ova" or "ovo": what "auto" stands for, or the mode itself.
 
-    Where distances between samples count, one-vs-one: it has more to gain from clusters
-    in the middle. One-vs-one KL and chi-squared divergences are not bounded.
+    "auto" is one-vs-one where distances between samples count, because it gains more
+    from clusters in the middle. It is one-vs-all for f-divergences, because one-vs-one
+    KL and chi-squared divergences are not bounded.
     """
     if mode != "auto":
         return mode
@@ -65,7 +66,7 @@ def mmd(assignments, row_weights, relation, mode):
     equations (14) and (15). One-vs-one is that between cluster means, for which
     pi_k pi_l ||m_k - m_l|| = ||pi_l S_k - pi_k S_l|| needs no division by proportions.
     """
-    # As differences from a row: exactly zero where all assignments are equal.
+    # Differences from a row are exactly zero where all assignments are equal.
     columns = assignments - assignments[0]
     shift = row_weights @ columns
     share = (assignments[0] + shift).astype(np.float64)
@@ -83,8 +84,8 @@ def mmd(assignments, row_weights, relation, mode):
 def mmd_of_logits(logits, row_weights, relation, mode):
     """Return the MMD of the softmax of logits (n, k), and minus the gradient by them.
 
-    In one compiled function, for dense `Features`: on a few hundred samples the calls
-    of NumPy take longer than what they compute.
+    For dense `Features` this is one compiled function: on a few hundred samples the
+    calls of NumPy take longer than what they compute.
     """
     from skdiffclust.gemini import _kernels as kernels
 
@@ -101,8 +102,8 @@ def mmd_of_logits(logits, row_weights, relation, mode):
 def mmd_of_sums(gram, share, mode, noise=0.0, rounding=2.0**-52):
     """Return the MMD of a mode from <S_k, S_l> (k, k) and pi (k,), and derivatives.
 
-    Those by S_k are a factor (k, k) of all S, those by pi are (k,). Squared lengths of
-    a few times `noise`, or `rounding` of their parts, are zero.
+    The derivatives by S are a matrix (k, k) times S; those by pi are (k,). Squared
+    lengths of a few times `noise`, or `rounding` of their parts, count as zero.
     """
     # numba is imported here, because it would slow down the import of the package.
     from skdiffclust.gemini import _kernels as kernels

@@ -314,8 +314,9 @@ _SELECT = {
 def choose_step(objectives, n_features, keep_threshold):
     """Return the best step of fewest features with a share of the largest objective.
 
-    Of those before the objective first falls below it after its largest value: near the
-    end of a path, a perceptron may jump to another, less stable solution.
+    Later steps than the first one whose objective falls below this share, after the
+    largest objective, are not considered: near the end of a path, a perceptron may jump
+    to another, less stable solution.
     """
     is_large = objectives >= keep_threshold * objectives.max()
     best = np.argmax(objectives)
@@ -343,7 +344,7 @@ def attributes_of_model(model, groups):
 def attributes_of_step(step, kind, groups, row_weights):
     """Return the fitted attributes of a Step of a path of models of a kind.
 
-    The samples that it has logits of have weights (m,).
+    `row_weights` (m,) are the weights of the samples whose logits the Step has.
     """
     return {
         **attributes_of_model(model_of_step(step, kind), groups),
@@ -371,7 +372,7 @@ def compact(model, features):
 
 
 def expand(kind, arrays, features, n_features):
-    """Return the arrays of a model from what `compact` returned; other rows are 0."""
+    """Return whole arrays of a model from those of `compact`; all other rows are 0."""
     model = MODELS[kind].from_arrays(arrays)
     whole = []
     for name, array in zip(model.names, arrays, strict=True):

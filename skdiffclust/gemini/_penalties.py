@@ -61,9 +61,10 @@ class Groups:
         return np.diff(self.starts)
 
     def take(self, active):
-        """Return active groups (g,) of columns from 0, and the columns that they are.
+        """Return the active groups (g,) alone, and the columns that they have.
 
-        The columns are group by group.
+        The columns are in the order of the groups, and numbered from 0 in the new
+        Groups.
         """
         sizes = self.sizes
         columns = self.order[np.repeat(active, sizes)]
@@ -148,9 +149,9 @@ def unshared(X, row_weights, groups):
 
     It is the mean over its features of the share that the features of other groups of
     centred samples X (n, d) do not explain linearly, 1 - R²: the diagonal of the
-    inverse of the group's block of the inverse of the correlations. At least .05:
-    beside a factor near zero, all other features leave at the first penalty. O(n d² +
-    d³).
+    inverse of the group's block of the inverse of the correlations. It is at least .05,
+    because beside a factor near zero, all other features would leave at the first
+    penalty. O(n d² + d³).
     """
     n_samples, n_features = X.shape
     if n_features >= n_samples:
@@ -178,9 +179,10 @@ def unshared(X, row_weights, groups):
 class GroupLasso:
     """The penalty alpha sum_g c_g ||W_g||, equation (9), on input weights of a model.
 
-    Of a model with skip weights, on these, which bound the hidden weights, equation
-    (10). `factors` (g,) are the c_g, in the order of the groups; None is one for each.
-    Norms, costs and residuals have one entry a group, in the same order.
+    In a model with skip weights, only these are penalised, and they bound the hidden
+    weights, equation (10). `factors` (g,) are the c_g, in the order of the groups; None
+    is one for each. Norms, costs and residuals have one entry a group, in the same
+    order.
     """
 
     groups: Groups
@@ -231,10 +233,10 @@ class GroupLasso:
         return np.maximum(norms - step * self.thresholds, 0.0)
 
     def certificate(self, model, gradients):
-        """Return the largest residual, and which groups (g,) have one.
+        """Return the largest residual, and which groups (g,) have one above zero.
 
-        Of all groups and of what is not penalised. `gradients` are those of the loss
-        without the penalty; alpha is positive.
+        The largest is taken over all groups and all arrays that are not penalised.
+        `gradients` are those of the loss without the penalty; alpha is positive.
         """
         free = [
             float(np.linalg.norm(gradient)) / self.alpha
@@ -247,8 +249,8 @@ class GroupLasso:
     def residuals(self, model, gradients):
         """Return the residuals (g,) of a proximal step of length one, over alpha c_g.
 
-        How far the step moves the input weights of each group; zero at a stationary
-        point of the penalised problem.
+        A residual is how far the step moves the input weights of a group; it is zero at
+        a stationary point of the penalised problem.
         """
         trial = type(model).from_arrays([array.copy() for array in model.arrays])
         for array, gradient in zip(trial.arrays, gradients, strict=True):

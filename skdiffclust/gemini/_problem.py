@@ -178,7 +178,7 @@ class Samples:
 
     @classmethod
     def of(cls, X, sample_weight, means=None, **known):
-        """Return validated samples X; their own means unless those are given."""
+        """Return the Samples of validated X, by its own means unless they are given."""
         weights = sample_weights(sample_weight, X)
         weights = (weights / weights.sum()).astype(X.dtype, copy=False)
         refuse_overflow([X], X.dtype)
@@ -310,7 +310,7 @@ class Problem:
         )
 
     def of_batch(self, rows):
-        """Return the weights and the relation of a batch (b,), of all for None."""
+        """Return the weights and the relation of a batch (b,); None is all samples."""
         if rows is None:
             return self.row_weights, self.relation
         weights = self.row_weights[rows] / self.row_weights[rows].sum()
@@ -390,7 +390,7 @@ def validated(estimator, X, *, reset):
 
 
 def refuse_unused_precomputed(settings):
-    """Refuse a precomputed relation that the objective would take as features."""
+    """Refuse a precomputed matrix that the objective would take for features."""
     used = settings.relation_kind
     for name, relation in ("kernel", "kernel"), ("metric", "distance"):
         value = getattr(settings, name)
@@ -408,7 +408,7 @@ def refuse_unused_precomputed(settings):
 
 
 def check_matrix(precomputed, settings, X):
-    """Return a precomputed matrix (n, n) that was given as a Matrix, None of None."""
+    """Return a matrix (n, n) that was given beside X as a Matrix, or None."""
     if precomputed is None:
         return None
     name = settings.name

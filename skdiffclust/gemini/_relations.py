@@ -30,7 +30,7 @@ KERNELS = [
     HasMethods("fit_transform"),
 ]
 METRICS = [StrOptions(PAIRWISE_METRICS), callable]
-# And for relations that are given themselves.
+# The same for relations that are given themselves.
 PRECOMPUTED = StrOptions({"precomputed"})
 # Degrees of the objective with the linear kernel, and of distances proportional to the
 # features.
@@ -64,8 +64,8 @@ class Features:
     def products(self, columns, row_weights):
         """Return centred K @ columns (n, k), and columns' K columns, in float64.
 
-        The second is of the means of features as they are rounded, so that the
-        distance of two means that are close keeps its digits in float32.
+        The second array is computed from the means of features after rounding, so that
+        the distance of two close means keeps its digits in float32.
         """
         features = self.wide
         sums = features.T @ columns.astype(np.float64, copy=False)
@@ -113,8 +113,8 @@ class Matrix:
     def coordinates(self, weights):
         """Return samples (n, r) whose products are about those of the centred kernel.
 
-        Along its leading principal components, for samples with weights (n,). A column
-        of zeros if nothing varies.
+        They are coordinates along its leading principal components, for samples with
+        weights (n,), or a column of zeros if nothing varies.
         """
         shares = weights / weights.sum()
         matrix = self.matrix - shares @ self.matrix
@@ -205,9 +205,9 @@ def _checked_distances(distances, metric):
 
 
 def _checked_features(features, kernel):
-    """Return features (n, r) of a transformer as an array; ValueError if invalid.
+    """Return features (n, r) of a transformer as a dense, finite array.
 
-    They must be dense and finite.
+    Others raise a ValueError.
     """
     name = type(kernel).__name__
     if issparse(features):
@@ -246,8 +246,9 @@ def takes_gamma(kernel):
 def scale_gamma(kernel, n_features, scale):
     """Return the gamma that makes a kernel independent of the scale of the features.
 
-    One over the sum of their variances, n_features times scale squared, for kernels of
-    squares and products; for those of absolute differences without the square.
+    For kernels of squares and products it is one over the sum of the variances, which
+    is n_features times scale squared; for those of absolute differences, scale is not
+    squared.
     """
     power = 1 if kernel in ("laplacian", "chi2") else 2
     return 1 / (n_features * scale**power)

@@ -33,7 +33,7 @@ def numbers_of(n_clusters, default):
 
 
 def check_subsets(sample_fraction, n_samples, n_clusters):
-    """Refuse samples of which no subset can be taken."""
+    """Refuse a number of samples that is too small for subsets."""
     if n_clusters > max(n_samples, 2):
         raise ValueError(
             "The 'n_clusters' parameter of SparseGEMINICV must be at most the "
@@ -122,10 +122,11 @@ def choose_penalty(path, alphas, cluster_stability, support_stability, probabili
 
 
 def resample(settings, samples, rows, seed, alphas):
-    """Return what a path under Settings on the rows (m,) of Samples finds.
+    """Return the results of a path under Settings on the rows (m,) of Samples.
 
-    For penalties (a,), a dict of the labels (a, n) of all samples, the supports (a, d),
-    and the objectives (a,); and the loops that its convergence is judged by.
+    They are, in a dict, for penalties (a,): the labels (a, n) of all samples, the
+    supports (a, d), and the objectives (a,). Also returns the loops that its
+    convergence is judged by.
     """
     # The penalties of the grid, and steps between them, from which features have time
     # to be dropped. After the last step of a path that ended early nothing changes.
@@ -159,8 +160,9 @@ def resample(settings, samples, rows, seed, alphas):
 def steps_of(settings, samples, seed, options, loops=None):
     """Return the Steps of a path, the loops that it is judged by, its Task and Starts.
 
-    Fewer clusters are judged by stability, or reported in the end. The loops are as
-    many as the path needs, by default without callbacks.
+    No warning of too few clusters is issued here: stability judges them, or the fit
+    reports them in the end. By default, the path takes as many loops as it needs,
+    without callbacks.
     """
     task = Task.of(settings, samples)
     rng = np.random.RandomState(seed)

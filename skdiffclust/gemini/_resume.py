@@ -1,7 +1,4 @@
-"""Checkpoints of a path, from which it continues bit for bit.
-
-Separate from these, which do not depend on files.
-"""
+"""Checkpoints of a path, from which it continues bit for bit."""
 
 from numbers import Integral
 

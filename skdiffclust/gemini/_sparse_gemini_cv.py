@@ -60,7 +60,7 @@ from skdiffclust.gemini._starts import warn_if_unequal
 from skdiffclust.gemini._walk import Options, make_path
 
 _KEEP_THRESHOLD = 0.9  # of `path_`, as by default
-# What the paths are told of the samples.
+# The metadata of the samples, which are passed on to the paths.
 _GIVEN = (
     "sample_weight",
     "precomputed",
@@ -508,9 +508,9 @@ class SparseGEMINICV(
         return SparseGEMINI() if self.estimator is None else clone(self.estimator)
 
     def _publish_structure(self, structure, n_clusters, X, present, rng):
-        """Assign what was found about the Structure of X (n, d) in samples (m,) of it.
+        """Assign the test of the Structure of X (n, d), in samples (m,) of it.
 
-        Warn if there is none in X, or in the selected features.
+        Warn if there is no structure in X, or in the selected features.
         """
         drop_stale(self, ["structure_test_"])
         if structure is None:
@@ -582,9 +582,9 @@ class SparseGEMINICV(
         self.n_clusters_ = self.estimator_.n_clusters_
 
     def _open(self, checkpoint, resume, samples, sparse, alphas):
-        """Return a Checkpoint, and the list of what `resample` has found for it.
+        """Return a Checkpoint, and the list of the results of `resample` that it holds.
 
-        None and an empty list without a checkpoint.
+        Without a checkpoint, these are None and an empty list.
         """
         if checkpoint is None:
             return None, []

@@ -131,7 +131,7 @@ def covariance(X, row_weights):
     scaled = matrix.multiply(weights[:, None]).tocsr()
     products = (matrix.T @ scaled).toarray()
     covariances = products - np.outer(X.means, X.means)
-    # What rounding leaves of constant columns may be negative.
+    # Rounding may make the variance of constant columns negative.
     constant = covariances.diagonal() <= 1e-12 * products.diagonal()
     covariances[constant] = covariances[:, constant] = 0.0
     return covariances
@@ -145,7 +145,7 @@ def take_columns(X, columns):
 
 
 def near_one(X):
-    """Return dense or sparse X times a power of two: fourth powers are finite then.
+    """Return dense or sparse X times a power of two, so that fourth powers are finite.
 
     The product is exact.
     """

@@ -30,7 +30,8 @@ LEAST_RATIO = 5.0
 class Structure:
     """How much better two modes fit samples than one, and the same of Gaussians.
 
-    `bimodality` is that of the samples, `by_chance` (r,) those of the references.
+    `bimodality` is the value of the samples, `by_chance` (r,) are those of the
+    Gaussians.
     """
 
     bimodality: float
@@ -45,15 +46,16 @@ class Structure:
 def structure_of(X, random_state):
     """Return the Structure of dense or sparse X (n, d), None of fewer than 16 samples.
 
-    The largest bimodality along the five leading principal components, along the lines
-    between the centres of two to four clusters of k-means on them, and between the two
-    least separated of these clusters alone, since three clusters along one line are not
-    bimodal: of X, and of X with each feature divided by the width of its densest
-    quarter. The latter is the spread within a cluster where the variance is that
-    between clusters, and finds clusters in few of many standardised features; the
-    former finds those along the largest variances. The same is computed for Gaussians
-    with the covariance of X. Features with few values are replaced by normal scores
-    before.
+    It has the largest bimodality along lines: the five leading principal components,
+    the lines between the centres of two to four clusters of k-means on them, and that
+    between the two least separated of these clusters, for their samples alone, since
+    three clusters along one line are not bimodal.
+
+    Lines are drawn in X, where they follow the largest variances, and in X with each
+    feature divided by the width of its densest quarter. That width is the spread within
+    a cluster where the variance is that between clusters, so that clusters in few of
+    many standardised features are found. The same is computed for Gaussians with the
+    covariance of X. Before, features with few values are replaced by normal scores.
     """
     n_samples = min(X.shape[0], _MOST_SAMPLES)
     if n_samples < _LEAST_SAMPLES:
@@ -79,8 +81,8 @@ def structure_of(X, random_state):
 def _largest_bimodality(X, has_scales, random_state):
     """Return the largest bimodality of X (n, d) along lines between clusters.
 
-    And that between the two least separated of these clusters. With `has_scales`, also
-    of features in units of their densest quarters.
+    It includes the separation of the two least separated clusters. With `has_scales`,
+    features in units of their densest quarters are tried as well.
     """
     from skdiffclust._kmeans import kmeans
 
@@ -109,7 +111,8 @@ def with_normal_scores(X, random_state):
     A feature with two to five values has several modes itself. Its samples are ranked,
     equal ones in random order, and have the quantiles of a Gaussian with its mean and
     variance: independent features become independent Gaussians, and values that occur
-    together in several features remain together. Dense if there are such features.
+    together in several features remain together. The result is dense if there are such
+    features.
     """
     values = X.toarray() if issparse(X) else X
     n_changes = np.count_nonzero(np.diff(np.sort(values, axis=0), axis=0), axis=0)
@@ -131,9 +134,9 @@ def with_normal_scores(X, random_state):
 def by_densest_quarter(X):
     """Return X (n, d) in units of the width of a quarter of each feature's values.
 
-    The narrowest interval with a quarter of the values, over that of a Gaussian of the
-    same variance, but at least a fifth of it; the standard deviation where a quarter
-    of the values are equal.
+    The unit is the narrowest interval with a quarter of the values, over that of a
+    Gaussian of the same variance, but at least a fifth of it. If a quarter of the
+    values are equal, it is the standard deviation.
     """
     n_quarter = max(round(len(X) / 4), 3)
     ordered = np.sort(X, axis=0).astype(np.float64)

@@ -46,7 +46,7 @@ _MOST_STEPS = 20
 _ROUNDING = 1e-12
 # Values that differ by less than this, relative to them, are equal up to rounding.
 _EQUAL = 1e-9
-# Of more samples, only the restart from k-means is trained.
+# For more samples, only the start from k-means is trained.
 _MANY_SAMPLES = 20_000
 # Agreement with the clear clusters of k-means below which a fit warns.
 _LEAST_AGREEMENT = 0.8
@@ -128,11 +128,12 @@ def make_starts(problem, settings, rng):
 
 
 def _n_trained(problem, settings, labels):
-    """Return how many initial models are trained beside labels (n,) of k-means.
+    """Return how many initial models are trained beside the cells of k-means.
 
-    Of many samples, the first. None if no softer assignments are better: the MMD of
-    a linear model and kernel grows with the sharpness of the best partition, and
-    nothing else counts if it satisfies all links.
+    It is 0 if no soft assignments can be better than hard ones. This is so for the MMD
+    of a linear model and kernel, which grows with the sharpness of the best partition,
+    if the loss has no other term; links add none if the labels (n,) of k-means satisfy
+    all of them. For many samples only the first model is trained.
     """
     links = problem.constraints
     is_whole = settings.batch(len(problem.X)) >= len(problem.X)
@@ -150,9 +151,10 @@ def _n_trained(problem, settings, labels):
 
 
 def warn_if_unequal(samples, labels, starts, name):
-    """Warn if the Starts have clear clusters of less even sizes than labels (n,).
+    """Warn if k-means found clear clusters of less even sizes than those of a fit.
 
-    Of Samples, in the name of an estimator.
+    The fit is that of an estimator `name`, with labels (n,), on Samples from the
+    Starts.
     """
     if starts.k_means is None:
         return
@@ -209,8 +211,8 @@ def start_partitions(points, row_weights, n_clusters, random_state):
 def voronoi(X, row_weights, labels, n_clusters):
     """Return weights (d, k) and biases (k,) of the cells around the means of clusters.
 
-    In float64. Empty clusters have the mean of all samples, and no cell if there is
-    another cluster.
+    Both are float64. Empty clusters have the mean of all samples, and no cell if there
+    is another cluster.
     """
     sums, sizes = _cluster_sums(X, row_weights, labels, n_clusters)
     means = np.divide(sums, sizes, out=np.zeros_like(sums), where=sizes > 0)
@@ -321,8 +323,8 @@ def soft_factor(family, problem):
 def sharp_factor(family, problem):
     """Return about the factor at which a model of a family has the lowest loss.
 
-    In steps of four, from a soft one on; of those that are as good, the least sharp.
-    The loss may rise on the way.
+    Factors are tried in steps of four, from a soft one on. Of those that are as good,
+    the least sharp is returned. The loss may rise on the way.
     """
     factors = soft_factor(family, problem) * 4.0 ** np.arange(_MOST_STEPS)
     losses = []
@@ -442,8 +444,9 @@ def group_means(points, row_weights, groups):
 def rows_to_start(problem, n_clusters):
     """Return rows (m,) of a problem that partitions are searched on, None for all.
 
-    Of many samples they are some of weights above 0, at equal distances in an order of
-    values, not of positions. Links may be between any samples, which are all used then.
+    Among many samples, some of weights above 0 are taken, at equal distances in an
+    order of values, not of positions. With links, which may be between any samples, all
+    are used.
     """
     n_most = max(_MOST_SEARCHED, _MOST_PER_CLUSTER * n_clusters)
     present = np.count_nonzero(problem.row_weights)
@@ -459,11 +462,11 @@ def rows_to_start(problem, n_clusters):
 def initial_cells(problem, rows, n_clusters, linear_mode, random_state):
     """Return weights (d, k) and biases (k,) of the cells that models start from.
 
-    Beside them, the labels (m,) of the best run of k-means. `linear_mode` is "ova" or
+    Also returns the labels (m,) of the best run of k-means. `linear_mode` is "ova" or
     "ovo" for the MMD with a linear kernel, and None for all else. Partitions are
-    searched on some `rows` (m,), None for all. The features of a linear kernel are as
-    far apart as the samples, in fewer dimensions where there are more features than
-    samples. Linked samples are placed at their mean, which amounts to k-means under
+    searched on some `rows` (m,), None for all. If there are more features than samples,
+    the features of a linear kernel take the place of X: they are as far apart, in fewer
+    dimensions. Linked samples are placed at their mean, which amounts to k-means under
     must-links.
     """
     some = problem if rows is None else problem.take(rows)

@@ -315,7 +315,7 @@ def _cost(first, second, matrix, key):
 
 
 class _Stored(torch.autograd.Function):
-    """A value that is known, whose gradient by the logits is known as well."""
+    """A known value, whose gradient by the logits is known as well."""
 
     @staticmethod
     def forward(ctx, logits, value, gradient):
@@ -366,7 +366,7 @@ class ModuleModel:
         optimizer = torch.optim.Adam(self._parameters, lr=rate)
 
         def close(loop, mean_loss):
-            # Of all samples, in evaluation mode: what is kept is judged by it.
+            # The loss of all samples, in evaluation mode, decides which state is kept.
             logits = module_logits(
                 self.module, self._X, self._n_clusters, block_samples=_BLOCK_SAMPLES
             )

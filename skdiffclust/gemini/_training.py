@@ -86,10 +86,10 @@ def train_model(
 ):
     """Run the epochs of a loop; its best state is a list of copies of the arrays.
 
-    With one batch an epoch, the loss that is recorded is that of the arrays before the
-    step, which is computed anyway, and no step follows the last one, so that the final
-    arrays are those recorded, unless `max_iter` ends a training under a penalty. With
-    more batches it is the mean over them. `attributes` makes fitted attributes of a
+    With one batch an epoch, the recorded loss is that of the arrays before the step,
+    which is computed anyway. No step follows the last one, so that the final arrays are
+    those recorded, unless `max_iter` ends a training under a penalty. With more batches
+    the recorded loss is the mean over them. `attributes` makes fitted attributes of a
     model, for callbacks, which otherwise receive no estimator; the proximal operator of
     a `penalty` is applied after each step. Without an optimiser no step is taken.
     """

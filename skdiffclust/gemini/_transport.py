@@ -9,8 +9,8 @@ def transport(source, target, relation, key):
     """Return the cost of moving source (n,) onto target (n,), and its potentials.
 
     The potentials u, v (n,) maximise <u, source> + <v, target> under u_i + v_j <= d_ij.
-    Of masses that are equal but for rounding the cost is 0, and many potentials are
-    optimal: those that are 0 are returned, not what the solver makes of the rounding.
+    If the masses are equal up to rounding, the cost is 0 and many potentials are
+    optimal: zeros are returned, and not the response of the solver to rounding.
     `relation` holds the distances, and under `key` the potentials of the last call,
     which POT starts from, because they hardly change from one iteration to the next.
     """

@@ -31,7 +31,7 @@ from skdiffclust.gemini._training import loss_and_gradients, train_model
 
 # The largest certificate of a solution.
 TOLERANCE = 0.01
-# The same of a model with ReLUs, whose gradient jumps.
+# The same for a model with ReLUs, whose gradient jumps.
 TRAINED_TOLERANCE = 0.05
 # First penalty of a path, as a share of `largest_alpha`.
 _SMALLEST_SHARE = 1e-3
@@ -161,7 +161,7 @@ class Walk:
         return self.task.penalty.support(self.model)
 
     def arrays(self):
-        """Return all arrays that a step changes, by name; the stream is beside them."""
+        """Return all arrays that a step changes, by name, without the random stream."""
         return {
             f"{moving}.{name}": array
             for moving, arrays in zip(("model", "previous"), self._moving, strict=False)
@@ -350,9 +350,9 @@ def _copy_into(arrays, values):
 
 
 def first_stage(task, starts, loops, rng):
-    """Train the models of Starts without penalty; return the Walk from the best.
+    """Train the models of Starts without penalty; return the Walk from the best one.
 
-    And its first Step.
+    Also returns its first Step.
     """
     settings = task.settings
     problem = task.problem
@@ -502,7 +502,7 @@ def first_alpha(walk):
 
 
 def uncertified(loops, kkts):
-    """Return the loops that are judged by their losses, where steps have kkts (s,).
+    """Return the loops of steps without certificates kkts (s,), judged by their losses.
 
     Steps with certificates are judged by these, unless the training diverged.
     """
@@ -514,11 +514,11 @@ def uncertified(loops, kkts):
 def largest_alpha(problem, model, penalty):
     """Return approximately the smallest penalty at which no feature is selected.
 
-    It is that of features with the largest factor of the penalty, which leave first.
-    Under the MMD, the derivative of the objective by the length of the weights of one
-    group, where all are zero, is at most the root of the variance of the group times
-    the largest eigenvalue of the kernel between the samples, over that of the clusters.
-    For other objectives it is ten times the objective over the penalty at a model.
+    It is the penalty for the features with the largest factor, which leave first. Under
+    the MMD, the derivative of the objective by the length of the weights of one group,
+    where all are zero, is at most the root of the variance of the group times the
+    largest eigenvalue of the kernel between the samples, over that of the clusters. For
+    other objectives it is ten times the objective over the penalty at a model.
     """
     X = problem.X
     weights = problem.row_weights.astype(np.float64)

@@ -60,8 +60,8 @@ def attraction(Z, memories):
 def embed_memories(shares, weight, n_clusters):
     """Return coordinates (m, k) of memories, of unit length, and their sizes (m,).
 
-    The leading eigenvectors of the normalised graph of the joint attraction of samples
-    by shares (n, m): the relaxation of its least normalised cut.
+    The coordinates are the leading eigenvectors of the normalised graph of the joint
+    attraction of samples by shares (n, m): the relaxation of its least normalised cut.
     """
     sizes = weight @ shares
     scaled = sparse.csr_array(

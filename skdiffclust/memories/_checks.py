@@ -20,7 +20,7 @@ def refuse_many_clusters(name, n_clusters, weight):
 
 
 def warn_of_clusters(name, sizes):
-    """Warn of clusters that are empty, or so small as to be outliers.
+    """Warn of clusters that are empty, or so small that they may be outliers.
 
     Their sizes (k,) are sums of sample weights.
     """

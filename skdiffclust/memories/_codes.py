@@ -1,4 +1,4 @@
-"""Codes of samples, and samples of codes, by perceptrons as arrays or by modules."""
+"""Encoding samples and decoding codes, by perceptrons as arrays or by modules."""
 
 import numpy as np
 
@@ -13,7 +13,8 @@ BLOCK = 256
 def dynamics_of_codes(n_steps, step_size, inverse_temperature):
     """Return the `Dynamics` of codes for parameters of a `DeepClAM`.
 
-    At the end of the whole way codes would be clusters.
+    All steps together go half of the way to a memory; at its end, all codes of a
+    cluster would be equal.
     """
     step_size = step_size / (2.0 * n_steps)
     return Dynamics(inverse_temperature, n_steps, step_size, "euclidean")

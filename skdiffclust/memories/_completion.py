@@ -116,7 +116,7 @@ def far_values(X):
 
 
 def _limits(both, multiple):
-    """Return upper limits (2 d,), and the upper ends of the central 96 %."""
+    """Return upper limits (2 d,) of values, and the ends of their central 96 %."""
     most = _ends(both, _LEFT_OUT)
     limit = most + multiple * _ranges(most)
     end = _ends(both, _EXTREME)
@@ -126,7 +126,10 @@ def _limits(both, multiple):
 
 
 def _ends(both, share):
-    """Return the upper ends (2 d,) but for a share of the values, and but one."""
+    """Return the largest values (2 d,) after a share of the values is left out.
+
+    At least one value is left out.
+    """
     count = np.count_nonzero(~np.isnan(both), axis=0)
     few = np.maximum(1, (share * count).astype(np.int64))
     few = np.minimum(few, (count - 1) // 2)
@@ -143,12 +146,12 @@ def _ranges(end, where_none=0.0):
 
 
 def _with_tails(both, limit, end):
-    """Move upper limits (2 d,), in place, so that tails of features are within them.
+    """Raise upper limits (2 d,), in place, so that tails of features are within them.
 
-    A tail are far values whose samples `both` (n, 2 d) are extreme in another feature,
-    too, more often than by chance: beyond its `end` (2 d,). Ranks decide, so that it
-    does not matter how far wrong values are. A limit is moved outwards only, by at
-    most 100 times the range of the central 96 %.
+    A tail is far values whose samples `both` (n, 2 d) are also extreme in another
+    feature, beyond its `end` (2 d,), more often than by chance. Ranks decide, so that
+    it does not matter how far wrong values are. A limit is raised by at most 100 times
+    the range of the central 96 %.
     """
     is_far = both > limit
     tails = np.flatnonzero(is_far.any(axis=0))
@@ -168,7 +171,7 @@ def _with_tails(both, limit, end):
     longest = end + _LONGEST_TAIL * _ranges(end, where_none=np.inf)
     for tail, column in zip(tails, is_tail.T, strict=True):
         if column.sum() > 1:
-            # As elsewhere, half of the range beyond all values but one.
+            # Half of the range beyond all values but one, as elsewhere.
             value = np.sort(both[column, tail])[-2]
             beyond = value + 0.5 * (value + np.roll(end, len(end) // 2)[tail])
             limit[tail] = max(limit[tail], min(beyond, longest[tail]))
@@ -177,10 +180,10 @@ def _with_tails(both, limit, end):
 def wrong_values(X, Z, near, center, precision):
     """Return (n, d) True for values of samples X that are taken as missing.
 
-    They are far, and a regression on the other values of their sample, but for other
-    wrong ones, does not explain half of their distance from the center. Where all
-    values of a sample are far, it is an unusual sample, and none is wrong. Z (n, d) are
-    the standardised samples; `center` (d,) and `precision`, the blocks of an inverse
+    These values are far, and a regression on the values of the sample that are not
+    wrong does not explain half of their distance from the center. If all values of a
+    sample are far, it is an unusual sample, and none is wrong. Z (n, d) are the
+    standardised samples; `center` (d,) and `precision`, the blocks of an inverse
     covariance, belong to them.
     """
     is_far = (X < near[0]) | (X > near[1])
@@ -267,14 +270,15 @@ def fit_completer(
 
 
 def _standardised(X, kept):
-    """Return units (d,) of X (n, d), its `kept` samples, zero if hidden, and seen.
+    """Return units (d,) of X (n, d), its standardised `kept` samples, and what is seen.
 
-    The units are the means and the standard deviations of the seen values.
+    The units are the means and the standard deviations of the seen values. Hidden
+    entries of the samples are zero.
     """
     mean = np.nanmean(X, axis=0)
     gaps = X - mean
     largest = np.nanmax(np.abs(gaps), axis=0)
-    # Of these ratios no square underflows.
+    # The squares of these ratios do not underflow.
     ratios = gaps / np.where(largest > 0, largest, 1.0)
     scale = largest * np.sqrt(np.nanmean(np.square(ratios), axis=0))
     # A spread within rounding error is that of a constant feature.
@@ -333,7 +337,7 @@ def _choose(Z, seen, choices, seed):
             Z_shown[rows], shown[rows], recalled[beta], precision, choice
         )
         squares = np.square(completed - Z[rows])[hidden[rows]]
-        # So that no single entry decides.
+        # No single entry decides then.
         errors.append(float(np.minimum(squares, _LARGEST_ERROR**2).mean()))
     best = int(np.argmin(errors))
     return errors[best], choices[best]
@@ -369,8 +373,8 @@ def _complete(Z, seen, recalled, precision, choice):
 def _recall(Z, seen, memories, center, beta, itself=None):
     """Return the mean of the memories (n, d) under their attraction of samples.
 
-    With a temperature of 0 it is the center. `itself` (n,) is the number of the memory
-    that each sample is, which is left out.
+    With `beta` 0 it is the center. `itself` (n,) is the number of the memory that each
+    sample is, which is left out.
     """
     if not beta:
         return np.broadcast_to(center, Z.shape)
@@ -397,10 +401,10 @@ def _recall(Z, seen, memories, center, beta, itself=None):
 
 
 def _carry_on(rest, seen, precision):
-    """Return hidden entries (n, d) given the seen ones, which are zero in the result.
+    """Return the conditional means (n, d) of hidden entries given the seen ones.
 
-    Both are of mean zero, `precision` are the blocks of their inverse covariance, and
-    `rest` is zero where hidden.
+    Entries have mean zero, and `precision` are the blocks of their inverse covariance.
+    `rest` is zero where hidden, and the result is zero where seen.
     """
     carried = np.empty(rest.shape)
     for columns, matrix in precision:
@@ -411,7 +415,7 @@ def _carry_on(rest, seen, precision):
 
 
 def _carry_on_block(rest, seen, precision, with_spread=False):
-    """Return the same (n, b) for one block, of an inverse covariance (b, b).
+    """Return the conditional means (n, b) of one block, of inverse covariance (b, b).
 
     Also returns the sum (b, b) of the covariances of hidden entries, if requested.
     Samples with as many hidden entries are solved for together.
@@ -462,8 +466,9 @@ def _fit_normal(Z, seen, ridge):
 def _correlated(Z, columns):
     """Return columns of Z (n, d), zero where hidden, in blocks of correlated ones.
 
-    They are halved by their weights in the principal direction of the samples, each of
-    which is centred, and so is each half until it has at most 500.
+    Columns are divided into halves by their weights in the principal direction of the
+    samples, after each is centred. Halves are divided further until a block has at most
+    500 columns.
     """
     if len(columns) <= _MOST_TOGETHER // 2:
         return [columns]
@@ -478,7 +483,8 @@ def _correlated(Z, columns):
 def _fit_block(Z, seen, ridge):
     """Return completed samples (n, b), mean (b,) and covariance (b, b) of a block.
 
-    By expectation and maximisation, from the covariance of the pairs that are seen.
+    They are found by expectation and maximisation, which starts from the covariance of
+    the pairs that are seen.
     """
     n_samples, n_features = Z.shape
     mask = seen.astype(np.float64)

@@ -50,8 +50,8 @@ def constrained_lloyd(Z, weight, seeds, constraints, metric):
 def _groups_apart(Z, weight, groups, n_memories):
     """Return the means (k, d) of groups (n,) of samples, each far from those before.
 
-    The first is that of the heaviest group. Linked samples are represented by their
-    mean, because seeds at samples may be where no group can be assigned as a whole.
+    The first is that of the heaviest group. Means are used, because at seeds that are
+    samples a group may not be assigned as a whole.
     """
     sizes = np.bincount(groups, weight)
     shares = weight / np.where(sizes > 0, sizes, 1.0)[groups]

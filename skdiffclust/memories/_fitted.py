@@ -203,7 +203,7 @@ class FittedMemories(
         return X
 
     def _of_field(self, function, X):
-        """Return a function of the dynamics (n,) of samples, block by block."""
+        """Return the values (n,) of a function of the dynamics, by blocks of X."""
         X = self._rows(X)
         field = self._field()
         return by_blocks(lambda rows: function(dense(rows), **field), X)

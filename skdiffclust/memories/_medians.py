@@ -49,8 +49,8 @@ def weighted_medians(Z, weight):
 def _sparse_medians(Z, weight):
     """Return the weighted lower medians (d,) of CSR rows Z (m, d).
 
-    Of each column its stored entries are sorted, and one zero that has the weight of
-    all the others.
+    The stored entries of each column are sorted together with one zero, which has the
+    weight of all rows without an entry.
     """
     if (weight == weight[0]).all():
         weight = np.ones(len(weight))  # sums are exact

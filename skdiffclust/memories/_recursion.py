@@ -172,9 +172,9 @@ def sphere_backward(start, steps, by_cosine, grams, dynamics):
 
 
 def medians(shares, memories):
-    """Return the memory (b, d) of (k, d) that is the median of each feature.
+    """Return the memory (b, d) of (k, d) that is the weighted median of each feature.
 
-    Under the shares (k, b) of the memories in the attraction of samples.
+    The weights are the shares (k, b) of the memories in the attraction of samples.
     """
     # A memory with more than half of the shares is the median of every feature.
     nearest = shares.argmax(axis=0)

@@ -66,8 +66,8 @@ def blocks(n_samples, width):
 def by_blocks(function, X, *others, width=1):
     """Return the results (n, ...) of a function of samples X (n, d), by blocks.
 
-    Of `others` (n, ...) the function gets the same samples. `width` is the number of
-    entries that it needs a sample, if more than d.
+    The function also gets the same samples of `others` (n, ...). `width` is the number
+    of entries that it needs for a sample, if that is more than d.
     """
     slices = blocks(X.shape[0], max(width, X.shape[1]))
     parts = [function(X[rows], *(each[rows] for each in others)) for rows in slices]

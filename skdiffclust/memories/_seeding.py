@@ -129,7 +129,7 @@ def _best_k_means(rows, seeds, costs, random_state):
         memories, cost = exchange(
             *drawn, memories, cost, random_state, spherical=is_spherical
         )
-        # What two restarts end in is likely the best that there is.
+        # A result of two restarts is likely the best that there is.
         is_found_again = np.isclose(cost, lowest, rtol=_SAME, atol=0.0)
         if cost < lowest:
             best = memories

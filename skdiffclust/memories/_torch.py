@@ -57,7 +57,7 @@ def _on_sphere(X):
 
 
 def _divergence(X, memories, metric):
-    """Return (..., b, k): what the inverse temperature multiplies."""
+    """Return the distances (..., b, k) that the inverse temperature multiplies."""
     if metric == "cosine":
         return -(X @ memories.transpose(-1, -2))
     if metric == "manhattan":
@@ -351,7 +351,7 @@ class AssociativeMemory(nn.Module):
         return at_least_float32(self.log_weights) - far
 
     def _divergences(self, X):
-        """Return (n, k): what the inverse temperature multiplies."""
+        """Return the distances (n, k) that the inverse temperature multiplies."""
         memories = at_least_float32(self.memories)
         if self.dynamics.metric == "cosine":
             memories = _on_sphere(memories)

@@ -55,7 +55,7 @@ def completion_with_gradient(
             X, memories, log_weights, dynamics, groups, fill, sample_weight
         )
     bias = log_weights[:, :, None].astype(X.dtype) if log_weights.any() else None
-    # What is larger is infinite: one memory attracts a row.
+    # Larger values are infinite: one memory attracts a row.
     largest = float(np.sqrt(np.finfo(X.dtype).max))
     beta = min(dynamics.inverse_temperature, largest)
     dynamics = dynamics._replace(inverse_temperature=beta)
@@ -104,8 +104,8 @@ def _held(products, norms, bias, beta, weight):
 def _by_squares(X, memories, bias, dynamics, weight, groups, fill):
     """Return errors (r, 1, b), what memories attract (r, k), and the backward pass.
 
-    By squared Euclidean distances. The backward pass returns the gradients by memories
-    (r, k, d) and by log weights (r, k).
+    Distances are squared Euclidean ones. The backward pass returns the gradients by
+    memories (r, k, d) and by log weights (r, k).
     """
     left = (1.0 - dynamics.step_size) ** dynamics.n_steps  # share of the start, at last
     # Products (r, k, b) of memories with seen features, and with the start and the true
@@ -170,7 +170,10 @@ def _by_squares(X, memories, bias, dynamics, weight, groups, fill):
 
 
 def _by_cosines(X, memories, bias, dynamics, weight):
-    """Return the same by cosines, of rows of unit length of which nothing is hidden."""
+    """Return what `_by_squares` returns, for cosines of rows of unit length.
+
+    Nothing of the rows is hidden.
+    """
     lengths = np.sqrt(np.einsum("rkd,rkd->rk", memories, memories))
     lengths = np.maximum(lengths, np.finfo(X.dtype).tiny)[:, :, None]
     memories = memories / lengths

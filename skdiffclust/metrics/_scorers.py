@@ -349,7 +349,7 @@ def _last_step(estimator, X, max_samples, caller):
 def _index(index, worst, estimator, X, max_samples, caller):
     """Return ``index(rows, labels)`` of the clusters predicted by the last step.
 
-    `worst` where they are one cluster, or as many as there are samples.
+    It is `worst` if there is one cluster, or as many as there are samples.
     """
     step, rows = _last_step(estimator, X, max_samples, caller)
     labels = step.predict(rows)

@@ -14,11 +14,11 @@ _EDGES_PER_CHUNK = 2**20
 
 
 def checked_kruskal(first, second, lengths, constraints):
-    """Positions of the edges (m,) that join groups without a conflict between them.
+    """Return the positions of the edges (m,) that join groups without a conflict.
 
-    Edges are as in `kruskal`. Continues until all that is left would join two classes
-    or the two sides of a cannot-link. O(m log m) time, times the cannot-links of the
-    smaller tree at every edge; O(m + n) memory.
+    Edges are as in `kruskal`. It continues until all edges that are left would join two
+    classes or the two sides of a cannot-link. O(m log m) time, times the cannot-links
+    of the smaller tree at every edge; O(m + n) memory.
     """
     n_groups = constraints.n_groups
     classes = np.full(n_groups, -1)
@@ -35,11 +35,11 @@ def checked_kruskal(first, second, lengths, constraints):
 
 
 def linked_lists(pairs, n_groups):
-    """Which groups each group conflicts with, as lists that join in constant time.
+    """Return the groups that each group conflicts with, as linked lists.
 
-    Entry e says that a group conflicts with group ``who[e]``, and ``following[e]`` is
-    the next entry of the same group, -1 at the end; the list of a group goes from
-    `heads` to `tails`, and has `counts` entries.
+    Two lists are joined in constant time. Entry e says that a group conflicts with
+    group ``who[e]``, and ``following[e]`` is the next entry of the same group, -1 at
+    the end; the list of a group goes from `heads` to `tails`, and has `counts` entries.
     """
     both = np.concatenate([pairs, pairs[:, ::-1]])
     both = both[np.argsort(both[:, 0], kind="stable")]

@@ -163,7 +163,7 @@ def improve(affinity, component, problem, search):
 # A maximum is the same in any order.
 @compiled(nogil=True, fastmath={"reassoc", "nsz", "nnan"})
 def gain_unit(affinity):
-    """Unit in which gains are compared."""
+    """Return the unit in which gains are compared."""
     top = 0.0
     for i in range(len(affinity)):
         for j in range(i + 1, len(affinity)):
@@ -221,9 +221,9 @@ def grow_trees(affinity, component, problem, search):
 def weigh_moves(affinity, component, problem, search, unit, first, last):
     """Find the best component for the groups first <= g < last, in place.
 
-    What a row adds to a tree is at most the sum of its heaviest edge and, for every
-    further edge, what it exceeds the lightest edge of the tree by, since each of these
-    replaces an edge.
+    The lightest edge of a tree is replaced by each further edge that a row adds. So the
+    row adds at most its heaviest edge and, for each further one, the amount by which it
+    exceeds the lightest edge of the tree.
     """
     changed = search.changed
     starts = search.starts
@@ -290,7 +290,7 @@ def _is_apart(group, rows, first, last, problem):
 
 @inner
 def _added(affinity, v, c, search):
-    """What row v adds to the tree of component c, of m rows. O(m).
+    """Return what row v adds to the tree of component c, of m rows. O(m).
 
     From the leaves up, each row compares its heaviest connection to v with the edge to
     its parent: the lighter of the two is passed on to the parent, the heavier one
@@ -316,7 +316,7 @@ def _added(affinity, v, c, search):
 
 @inner
 def _joined(affinity, group, c, search):
-    """Weight of the tree of component c with a group."""
+    """Return the weight of the tree of component c with a group."""
     own = search.members[search.firsts[group] : search.firsts[group + 1]]
     rows = search.rows[search.starts[c] : search.starts[c + 1]]
     return tree_of_rows(affinity, np.concatenate((rows, own)), search.places)
@@ -324,7 +324,7 @@ def _joined(affinity, group, c, search):
 
 @inner
 def _lost(affinity, own, home, search):
-    """What the tree of the component `home` loses without the rows `own` (a,).
+    """Return what the tree of the component `home` loses without the rows `own` (a,).
 
     O(m²) for a tree of m rows.
     """
@@ -348,7 +348,7 @@ def _lost(affinity, own, home, search):
         if u >= 0 and (is_taken[v] or is_taken[u]):
             cut += search.above[p]
             n_cut += 1
-    # As many edges as rows go: those that are left are still one tree.
+    # If as many edges as rows go, those that are left are still one tree.
     if n_cut == len(own):
         return cut
     return search.totals[home] - tree_of_rows(affinity, rest, search.places)
@@ -358,8 +358,8 @@ def _lost(affinity, own, home, search):
 def carry_out(affinity, component, search, unit, n_most):
     """Make the moves that a round proposes, in place, from the largest gain down.
 
-    Continues until none is left, or `n_most` losses have been computed; returns whether
-    none is left.
+    It ends when no move is left, or `n_most` losses have been computed; returns whether
+    no move is left.
     """
     used = search.used
     n_weighed = 0

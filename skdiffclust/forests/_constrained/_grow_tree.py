@@ -42,7 +42,10 @@ def grow_tree(lengths, constraints=None, *, n_clusters=None, **how):
 
 
 def _checked_edges(lengths, constraints):
-    """Edges between groups that Kruskal's algorithm takes under cannot-links."""
+    """Return the edges between groups that Kruskal's algorithm takes.
+
+    It takes none that a cannot-link forbids.
+    """
     from skdiffclust.forests._constrained._checked import checked_kruskal
 
     first, second, values = all_edges(lengths)
@@ -51,7 +54,7 @@ def _checked_edges(lengths, constraints):
 
 
 def _with_groups(between, constraints, lengths, how):
-    """Tree of the edges between groups and the trees inside them."""
+    """Return the tree of the edges between groups and the trees inside them."""
     order = np.argsort(constraints.groups, kind="stable")
     starts = np.flatnonzero(np.diff(constraints.groups[order])) + 1
     inside = [
@@ -63,7 +66,10 @@ def _with_groups(between, constraints, lengths, how):
 
 
 def _join_group(lengths, rows, how):
-    """Tree inside a group; where a sparse graph has no edge, a link of length zero."""
+    """Return the tree inside a group.
+
+    Where a sparse graph has no edge, it has a link of length zero.
+    """
     edges, values = spanning_edges(lengths, rows, **how)
     n_missing = len(rows) - 1 - len(edges)
     if n_missing:

@@ -15,7 +15,7 @@ _LENGTHS_AT_ONCE = 2**20
 
 
 def improve_tree_cut(cut, lengths, samples, constraints, can_move=True):
-    """Return the TreeCut that moves make of one under constraints.
+    """Return a TreeCut under constraints after moves that make its forest shorter.
 
     Moves need a dense table of distances, O(n²) memory. Row i of the Lengths and the
     Constraints is number ``order[i]`` of the Samples.
@@ -107,8 +107,8 @@ def improve_cut(affinity, labels, groups, constraints, min_size=0, weights=None)
         float(min_size),
     )
     search = new_search(problem)
-    # As Python, which checks for an interruption between the steps. Without a compiler
-    # there is nothing but the function.
+    # It runs as Python, which checks for an interruption between the steps; without
+    # numba it is a Python function anyway.
     run = getattr(improve, "py_func", improve)
     run(affinity, labels, problem, search)
     lower = np.flatnonzero(search.up >= 0)
@@ -121,7 +121,7 @@ def join_groups(groups, edges):
 
 
 def chains(ids):
-    """Edges (m, 2) that join the rows with the same id (n,)."""
+    """Return edges (m, 2) that join the rows with the same id (n,)."""
     order = np.argsort(ids, kind="stable")
     joined = ids[order[:-1]] == ids[order[1:]]
     return np.column_stack([order[:-1][joined], order[1:][joined]])

@@ -91,11 +91,12 @@ class Axes(NamedTuple):
 
 
 def linear_encoder(init, X, known, n_clusters, n_components, random_state):
-    """Return the linear Encoder that training starts from: "pca" or "lda", and which.
+    """Return the linear Encoder that training starts from, and how it was made.
 
-    `init` is one of them or "auto", and `known` are the Constraints of the samples X
-    (n, d). The embedding is centred. With more components than directions these are
-    rotated at random into all of them, which keeps all distances.
+    It is "pca" or "lda", the one that `init` names or, with "auto", the better one for
+    the Constraints `known` of the samples X (n, d). The embedding is centred. With more
+    components than directions these are rotated at random into all of them, which keeps
+    all distances.
     """
     n_directions = min(n_components, *X.shape)
     is_tested = init == "auto"
@@ -124,15 +125,15 @@ def linear_encoder(init, X, known, n_clusters, n_components, random_state):
 
 
 def class_directions(X, classes, n_directions, *, is_tested):
-    """Return directions (d, m) of X (n, d) that separate classes (n,); its mean.
+    """Return directions (d, m) that separate the classes (n,) of X (n, d); its mean.
 
-    Linear discriminant analysis of the samples with a class, those whose class is not
-    -1: at most one direction fewer than classes. The covariance of each class is shrunk
-    towards its diagonal, by scikit-learn. With more than 512 features, in the space of
-    the first 512 principal directions, those that vary. None where a class has a single
-    sample, or nothing varies inside classes; with `is_tested`, also where such
-    directions of three quarters of the samples tell fewer of the others from other
-    classes than as many principal ones. O(n d² + d³).
+    They are those of linear discriminant analysis of the samples with a class, whose
+    class is not -1: at most one direction fewer than classes. The covariance of each
+    class is shrunk towards its diagonal, by scikit-learn. With more than 512 features,
+    the space is that of the first 512 principal directions that vary. The result is
+    None if a class has a single sample, or nothing varies inside classes. With
+    `is_tested`, it also is if directions of three quarters of the samples tell fewer of
+    the others from other classes than as many principal directions do. O(n d² + d³).
     """
     rows = _compared(classes, 2, None)
     labels = classes[rows]
@@ -184,15 +185,15 @@ def _class_discriminants(points, labels, n_directions):
 
 
 def discriminant_directions(X, groups, n_directions):
-    """Return directions (d, n_directions) of X (n, d) that separate groups; its mean.
+    """Return directions (d, m) that separate the groups (n,) of X (n, d); its mean.
 
-    Generalised eigenvectors v of the covariance T of all samples and
-    the shrunk one S inside groups: T v = λ S v, the largest λ first, with vᵀ S v the
-    mean variance inside groups. None where no two samples share a group, or all that do
-    are equal. S is (1 - a) W + a tr(W) / d I, where W is the pooled covariance and a
-    the square root of the shrinkage of Ledoit and Wolf, more than they advise, since W
-    is that of few classes and used for all. In the space of the first 512 principal
-    directions. O(n d² + d³).
+    They are `n_directions` generalised eigenvectors v of the covariance T of all
+    samples and the shrunk one S inside groups: T v = λ S v, the largest λ first, with
+    vᵀ S v the mean variance inside groups. The result is None if no two samples share a
+    group, or if all that do are equal. S is (1 - a) W + a tr(W) / d I, where W is the
+    pooled covariance and a the square root of the shrinkage of Ledoit and Wolf. That is
+    more than they advise, since W is that of few classes and used for all. The space is
+    that of the first 512 principal directions. O(n d² + d³).
     """
     axes = principal_axes(X, min(_N_KEPT, *X.shape))
     rows = np.flatnonzero(np.bincount(groups)[groups] > 1)
@@ -207,8 +208,8 @@ def discriminant_directions(X, groups, n_directions):
 def _discriminants(axes, points, groups, n_directions):
     """Return the discriminant directions (m, n_directions) in the space of Axes.
 
-    Of points (n, m) there, in groups (n,) of several points. None where these are none,
-    or equal inside groups.
+    The points (n, m) are in this space, and each of groups (n,) has several points. The
+    result is None if there are no groups, or if the points of each are equal.
     """
     _, numbers, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     sums = np.zeros((len(sizes), points.shape[1]))
@@ -250,9 +251,9 @@ def tells_unseen_classes(X, classes, n_directions, random_state):
 
 
 def _compared(classes, least, random_state):
-    """Return samples of the classes (n,) of at least this many samples; -1 is none.
+    """Return the samples whose class (n,) has at least `least` samples; -1 is none.
 
-    With a random state at most 4096.
+    With a random state, at most 4096 samples are drawn first.
     """
     rows = np.flatnonzero(classes >= 0)
     if random_state is not None and len(rows) > _MOST_COMPARED:
@@ -261,10 +262,11 @@ def _compared(classes, least, random_state):
 
 
 def _gain(points, principal, labels, parts, find):
-    """Return how many more points (n, m) have a nearest one of their label (n,).
+    """Return how many more points (n, m) have a nearest neighbour of their label.
 
-    Along directions ``find(points, labels)`` of the points of other parts (n,) than
-    their own, beside principal coordinates (n, p). NaN where these find none.
+    Neighbours are those along the directions that ``find(points, labels)`` returns for
+    the points of the other parts (n,), compared with those by principal coordinates (n,
+    p). The result is NaN if it finds none.
     """
     is_alike = _has_alike_neighbor(principal, labels)
     gain = 0
@@ -287,10 +289,9 @@ def _has_alike_neighbor(points, labels):
 
 
 def principal_axes(X, n_directions):
-    """Return the Axes of X (n, d), the first `n_directions` of them.
+    """Return the first `n_directions` Axes of X (n, d), dense or sparse, in float64.
 
-    Dense or sparse X, float64 results. O(n d²), or from 2049 features on
-    O(n d n_directions).
+    O(n d²), or from 2049 features on O(n d n_directions).
     """
     (n, d) = X.shape
     unit = float(np.abs(extremes(X)).max()) or 1.0
@@ -347,7 +348,7 @@ def _dense(X, unit):
 def neighbors_of(X, n_neighbors):
     """Return the csr_array (n, n) of pairs of samples X (n, ...) that are neighbours.
 
-    Of the `n_neighbors` nearest of either, at most n - 1.
+    One of the two is among the `n_neighbors` nearest, at most n - 1, of the other.
     """
     n_neighbors = min(n_neighbors, X.shape[0] - 1)
     if not issparse(X):
@@ -356,10 +357,10 @@ def neighbors_of(X, n_neighbors):
 
 
 def learning_rate_of(parameter, first_weights, step):
-    """Return the step size of Adam: the parameter, or what "auto" is.
+    """Return the step size of Adam: the parameter, or what "auto" stands for.
 
-    `step` root mean squares of the weights (n_in, n_out) of the first layer at the
-    start; 0.001 for a module, whose weights are None.
+    "auto" is `step` times the root mean square of the weights (n_in, n_out) of the
+    first layer at the start, and 0.001 for a module, whose weights are None.
     """
     if parameter != "auto":
         return float(parameter)
@@ -373,13 +374,13 @@ def learning_rate_of(parameter, first_weights, step):
 
 
 def noise_scale_of(parameter, affinity_of, n_samples, batch_size, random_state):
-    """Return the scale of the noise: the parameter, or what "auto" is.
+    """Return the scale of the noise: the parameter, or what "auto" stands for.
 
-    The gap over √2, so that the noise of two pairs differs by the gap, in standard
-    deviation, and exchanges the two in one of six draws. The gap is how much more
-    similar the nearest other sample of a batch is than the second, the mean over the
-    samples of a few batches at the start.
-    ``affinity_of(rows)`` is the standardised affinity (b, b) of samples.
+    "auto" is the gap over √2. The noise of two pairs then differs by the gap, in
+    standard deviation, and exchanges the two in one of six draws. The gap is how much
+    more similar the nearest other sample of a batch is than the second, the mean over
+    the samples of a few batches at the start. ``affinity_of(rows)`` is the
+    standardised affinity (b, b) of samples.
     """
     if parameter != "auto":
         return float(parameter)

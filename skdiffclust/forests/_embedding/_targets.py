@@ -73,8 +73,8 @@ def known_constraints(n_samples, y, must_link, cannot_link):
 def link_pairs(constraints):
     """Return pairs of samples (m, 2) that the links of closed constraints connect.
 
-    A chain through every group of several samples, and a pair of samples for each two
-    groups that must be separated.
+    They are a chain through every group of several samples, and a pair of samples for
+    each two groups that must be separated.
     """
     first = np.unique(constraints.groups, return_index=True)[1]
     return np.concatenate([chains(constraints.groups), first[constraints.cannot]])

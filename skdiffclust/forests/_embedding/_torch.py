@@ -48,7 +48,7 @@ class ModuleTrainer:
         self.n_clusters = n_clusters
         self.rng = random_state
         self.device = device
-        # What a module draws is not to change what is drawn later.
+        # The draws of a module must not change later draws.
         with isolated_streams(np.random.RandomState(0), device):
             self.rates = rates or start_rates(settings, self.embed, X, random_state)
         self.optimizer = torch.optim.Adam(

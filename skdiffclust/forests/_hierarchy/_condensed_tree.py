@@ -147,14 +147,14 @@ class CondensedTree:
 
 
 def _excess_of_mass(stability, above):
-    """Mark the clusters (n_clusters,) that are worth more than those within them.
+    """Mark the clusters (n_clusters,) that are more stable than those within them.
 
-    The first ones from the root down have the largest sum of stabilities.
+    The first ones from the root down are the selection of the largest total stability.
     """
     within = np.zeros(len(above))
     taken = np.ones(len(above), dtype=bool)
     for cluster in range(len(above) - 1, 0, -1):
-        # Of equal sums the larger cluster is taken.
+        # If both sums are equal, the larger cluster is taken.
         taken[cluster] = not within[cluster] > stability[cluster]
         within[above[cluster]] += max(within[cluster], stability[cluster])
     taken[0] = False

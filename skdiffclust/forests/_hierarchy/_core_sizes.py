@@ -35,9 +35,9 @@ def core_radii(linkage, weights=None):
 def group_radii(linkage, weights=None):
     """Return for each sample how far it, or its group, is from many samples, (n,).
 
-    The geometric mean of the lengths at which it is joined to components of the weights
-    20 and 50, or of a tenth of all samples if that is less. So samples in a group of
-    fewer have larger ones than all others in a dense region.
+    It is the geometric mean of the lengths at which the sample is joined to components
+    of the weights 20 and 50, or of a tenth of all samples if that is less. So samples
+    in a group of fewer have larger radii than all others in a dense region.
     """
     sums = _weights_of_nodes(linkage, weights)
     most = max(2, sums[-1] // 10)
@@ -50,7 +50,7 @@ def group_radii(linkage, weights=None):
 def _radii(linkage, sums, least):
     """Return the length at which each sample's component has a weight, (n,).
 
-    The longest finite length where it never does.
+    It is the longest finite length if the component never has it.
     """
     heights = linkage[:, 2]
     longest = heights[np.isfinite(heights)].max(initial=0.0)
@@ -103,7 +103,7 @@ def _weights_of_nodes(linkage, weights):
 def nodes_of(linkage, sums, least):
     """Return the first node (n,) above each sample that weighs at least `least`.
 
-    The root where none does. `sums` (2 n - 1,) are the weights of all nodes.
+    It is the root if no node does. `sums` (2 n - 1,) are the weights of all nodes.
     """
     n_samples = len(linkage) + 1
     nodes = np.empty(len(sums), dtype=np.int64)
@@ -124,7 +124,7 @@ def weighted_quantile(values, weights, share):
 
 @compiled_above_small
 def sums_below(linkage, weights):
-    """Sums of the weights (n,) of the samples below each node of a hierarchy."""
+    """Return the sums of the weights (n,) of the samples below each node."""
     n_samples = len(weights)
     sums = np.empty(n_samples + len(linkage))
     for i in range(n_samples):  # assigned as arrays, these compile for seconds

@@ -102,7 +102,7 @@ class TreeCut:
         longest = np.zeros(labels.max() + 1)
         first, second = labels[self.edges].T
         same = first == second
-        # Of several assignments the last counts, that of the first in cut order.
+        # The last of several assignments counts: that of the first in cut order.
         longest[first[same][::-1]] = self.lengths[same][::-1]
         return longest
 

@@ -1,12 +1,15 @@
 """How many cuts of a spanning tree separate clusters.
 
-A cut between clusters is longer than what holds either side together. The length at
-which most of a side is one component of single linkage says what that is, and depends
-neither on its size nor on its outliers. So every cut has a gain, the logarithm of
-the ratio, and a cost, since a few samples are often apart by chance. The number of
-clusters is where the sum of gains less costs is largest: where scores of many cuts
-are nearly equal, as of clusters alike, or fall evenly, as of an embedding, no single
-fall tells. Where no sum is positive, as of most tables, the falls have to.
+A cut between clusters is longer than what holds either side together. What holds
+a side together is measured by the length at which most of it is one component of single
+linkage, which depends neither on its size nor on its outliers. So every cut has a gain,
+the logarithm of the ratio of both lengths, and a cost, since a few samples are often
+apart by chance.
+
+The number of clusters has the largest sum of gains less costs. A single fall of the
+scores would not show it where clusters are alike, whose cuts have nearly equal scores,
+or in an embedding, where scores fall evenly. Only if no sum is positive, as in most
+tables, the falls decide.
 """
 
 from typing import NamedTuple
@@ -24,7 +27,7 @@ MAX_AUTO_CLUSTERS = 200
 _SHARE = 0.8
 # Lengths within a side count as at least this times that of the cut.
 _LEAST_WITHIN = np.finfo(np.float64).eps
-# What a cut whose smaller side has the size s costs is _CHANCE / s + _PER_CUT.
+# A cut whose smaller side has the size s costs _CHANCE / s + _PER_CUT.
 _CHANCE = 5.0
 _PER_CUT = 0.1
 
@@ -87,8 +90,8 @@ def gains_of_cuts(tree, positions, sizes):
 def _leaves(linkage):
     """Return the place (n,) of each sample in a dendrogram, and heights (n - 1,).
 
-    A height is the length at which neighbouring samples are joined. So the components
-    of a length are the runs of samples between larger heights.
+    A height is the length at which two samples in neighbouring places are joined. So
+    the components at a length are the runs of samples between larger heights.
     """
     n_samples = len(linkage) + 1
     starts = np.zeros(2 * n_samples - 1, dtype=np.int64)
@@ -106,8 +109,8 @@ def _leaves(linkage):
 def _length_of_most(places, heights, sizes):
     """Return the length at which a component has four fifths of the sizes (m,).
 
-    Of samples at ascending `places` (m,) of a dendrogram, which are a part of the tree:
-    two of them are joined inside it at the largest height that lies between them.
+    The samples, a part of the tree, are at ascending `places` (m,) of a dendrogram. Two
+    of them are joined inside the part at the largest height between their places.
     """
     joined = np.zeros(len(places))
     if len(places) > 1:
@@ -124,8 +127,8 @@ def choose_number(scores, gains, costs, n_parts, n_samples):
     """Return the Choice of the number of clusters after successive cuts.
 
     ``scores[i]``, ``gains[i]`` and ``costs[i]`` are those of the cut into i + 2
-    clusters; the first `n_parts` - 1 were forced and count for nothing. It is the k
-    with the largest sum of gains less costs over the cuts into 2 to k clusters.
+    clusters; the first `n_parts` - 1 were forced and count for nothing. The number is
+    the k with the largest sum of gains less costs over the cuts into 2 to k clusters.
     Where no sum is positive, it is `n_parts`, or with one part that of
     `number_by_falls`. Candidates are all numbers that this gives for some multiple of
     the costs between a half and two.
@@ -151,8 +154,8 @@ def choose_number(scores, gains, costs, n_parts, n_samples):
 def _winners(gains, costs):
     """Return the places where gains - a * costs (m,) is largest, for a from .5 to 2.
 
-    Costs increase. The larger a, the earlier the place: the next one is where a line of
-    the upper hull of gains over costs leads to.
+    Costs increase, so that the place for a larger a is earlier. The next place is the
+    one that a line of the upper hull of gains over costs leads to.
     """
     place = int(np.argmax(gains - costs / 2))
     winners = [place]
@@ -177,11 +180,12 @@ def falls_of(scores):
 
 
 def number_by_falls(falls):
-    """Return the number of clusters that falls (m,), from that after 2 on, show alone.
+    """Return the number of clusters by the falls (m,) of the score alone.
 
-    The last k after which the score falls to less than half, or else the k with the
-    largest fall beside log(1 + sqrt(2 / k)): the more clusters, the closer scores lie
-    together without any structure.
+    The first fall is that after 2 clusters. The number is the last k after which the
+    score falls to less than half. Without any, it is the k with the largest ratio of
+    the fall to log(1 + sqrt(2 / k)), since scores of more clusters lie closer together
+    even without structure.
     """
     usual = np.log1p(np.sqrt(2 / np.arange(2, 2 + len(falls))))
     above = np.flatnonzero(falls > np.log(2))

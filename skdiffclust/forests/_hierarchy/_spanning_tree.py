@@ -174,7 +174,7 @@ class SpanningTree:
 
 
 def _in_cut_order(tree):
-    """Return a tree with its longest edges first; refuse edges that are none.
+    """Return a tree with its longest edges first; refuse edges that form no tree.
 
     Edges of equal lengths keep their order.
     """

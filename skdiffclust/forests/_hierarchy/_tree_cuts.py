@@ -160,9 +160,9 @@ class _Part(NamedTuple):
 
 
 class _BestCut(NamedTuple):
-    """The next cut of a part; of all parts, forced cuts and clear gaps sort first.
+    """The next cut of a part; `score` is the largest of the part.
 
-    `score` is the largest of the part.
+    Among all parts, forced cuts and clear gaps sort first.
     """
 
     rank: int
@@ -193,7 +193,7 @@ def _best_cut(part, min_size, power):
             best, rank = np.full(len(scores), -np.inf), 1
             best[clear] = scores[clear]
     places = np.flatnonzero(best == best.max())
-    # Of equal scores the first one in cut order.
+    # The first of equal scores in cut order is taken.
     place = places[np.argmin(part.edges[places])]
     return _BestCut(
         rank, -float(best[place]), int(part.edges[place]), float(score), place, part
@@ -203,7 +203,7 @@ def _best_cut(part, min_size, power):
 def _scores(block, part, min_size, power):
     """Return the scores (b,) of a block of edges of a part, -inf if not to be cut.
 
-    It is short enough for what is computed to stay in a cache.
+    The block is short enough for its arrays to stay in a cache.
     """
     lengths = part.lengths[block]
     if min_size > 1:
@@ -227,9 +227,9 @@ def _sums_below(values, counts):
 def _clear_gaps(part):
     """Return the places of edges that are longer by far than those on both sides.
 
-    By 2.5 standard deviations of the logarithms of the lengths of either side, which
-    has at least the size 5. Edges of length zero, which are those between repeated
-    samples, are left out of all means.
+    The difference is at least 2.5 standard deviations of the logarithms of the lengths
+    on either side, which has at least the size 5. Edges of length zero, which are those
+    between repeated samples, are left out of all means.
     """
     mean = part.logs.sum() / max(np.count_nonzero(part.counted), 1)
     logs = np.where(part.counted, part.logs - mean, 0.0)
@@ -250,7 +250,7 @@ def _clear_gaps(part):
 
 
 def _sides(below, places):
-    """Return the sums below edges at some places of a part, and of the other side."""
+    """Return the sums below edges at some places of a part, and on the other side."""
     return below[places], below[0] - below[places]
 
 
@@ -280,8 +280,8 @@ def rooted(edges):
     """Root the tree of edges (n - 1, 2) at sample 0.
 
     Returns its samples in preorder (n,), the number of samples below each of them,
-    itself included, and the edge from each to its parent; the first has none, -1. Below
-    each sample, the one at the longest edge comes first.
+    itself included, and the edge from each to its parent, -1 for the first. Below each
+    sample, the one at the longest edge comes first.
     """
     n_samples = len(edges) + 1
     # Edge e has the ends 2 e and 2 e + 1. Those at a sample form a list, of which the

@@ -25,7 +25,7 @@ def standardized_affinity_with_vjp(embedding, kind):
     """
     rows = embedding.astype(np.float64)
     affinity, vjp_of_rows = (_cosine if kind == "cosine" else _sqeuclidean)(rows)
-    # By a power of two, which changes no other bit, so that no square underflows.
+    # A factor that is a power of two changes no other bit; no square underflows.
     unit = np.ldexp(1.0, np.frexp(np.abs(affinity).max())[1] - 1)
     affinity = affinity / unit
     centred = affinity - affinity.mean()
@@ -46,7 +46,7 @@ def standardized_affinity_with_vjp(embedding, kind):
 
 
 def _sqeuclidean(rows):
-    """Return minus the squared distances, and how to differentiate them."""
+    """Return minus the squared distances of rows, and their backward pass."""
     rows = rows - rows.mean(axis=0)
     squares = np.einsum("ij,ij->i", rows, rows)
     affinity = 2.0 * (rows @ rows.T) - squares[:, None] - squares[None, :]
@@ -65,7 +65,7 @@ def _sqeuclidean(rows):
 
 
 def _cosine(rows):
-    """Return the cosines of rows, and how to differentiate them."""
+    """Return the cosines of rows, and their backward pass."""
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
     lengths = np.maximum(lengths, 1e-12)
     directions = rows / lengths

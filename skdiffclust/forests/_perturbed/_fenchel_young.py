@@ -266,7 +266,7 @@ def check_forest(forest, n):
 
 
 def _positions(relation, edges):
-    """Positions (m,) of edges (m, 2), i < j, in the list of a relation."""
+    """Return the positions (m,) of edges (m, 2), i < j, in the list of a relation."""
     n = relation.n_samples
     heads, columns = relation.ends
     keys = heads.astype(np.int64) * n + columns

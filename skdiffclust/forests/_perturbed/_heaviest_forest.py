@@ -16,9 +16,10 @@ _GROWTH = 4  # of the number of edges from one cut to the next
 
 @compiled(nogil=True)
 def cuts_of(weights, wanted):
-    """Values above which there are about `wanted` weights (m,), 4 wanted, and so on.
+    """Return the values at which `heaviest_forest` divides its work. O(m).
 
-    Decreasing, the last one -inf: where `heaviest_forest` divides its work. O(m).
+    About `wanted` of the weights (m,) are above the first, four times as many above the
+    second, and so on; the last one is -inf.
     """
     m = len(weights)
     cuts = np.empty(_N_BUCKETS + 1)
@@ -44,8 +45,8 @@ def cuts_of(weights, wanted):
 def sort_chunk(keys, chunk, n, work):
     """Sort the n edges of `chunk` by decreasing key into `order`, ties kept. O(n).
 
-    Buckets of one edge on average, then an insertion sort. If many keys are in one
-    bucket, a merge sort.
+    It uses buckets of one edge on average, then an insertion sort, or a merge sort if
+    many keys are in one bucket.
     """
     starts, placed, order = work
     high = low = keys[0]
@@ -147,7 +148,7 @@ def heaviest_forest(values, ends, n_edges, cuts, work):
 
 @compiled(nogil=True)
 def workspace(m, n):
-    """Scratch arrays of `heaviest_forest` for m edges and n vertices."""
+    """Return scratch arrays of `heaviest_forest` for m edges and n vertices."""
     return (
         np.empty(m),
         np.empty(m, dtype=np.int32),

@@ -96,8 +96,9 @@ def memberships_under_noise(cut, hierarchy, graph, order, noise, random_state, t
 def perturbed_edges(lengths, tree):
     """Return edges (m, 2), i < j, and lengths (m,) to which noise is added.
 
-    Those of a `SpanningTree`, and of the nearest neighbours of each sample; all edges
-    of a sparse graph. O(n²) time for other metrics than Euclidean and cosine.
+    They are those of a `SpanningTree` and those to the nearest neighbours of each
+    sample; for a sparse graph, all its edges. O(n²) time for other metrics than
+    Euclidean and cosine.
     """
     n_samples = lengths.n_samples
     n_neighbors = min(N_NEIGHBORS, n_samples - 1)
@@ -120,7 +121,7 @@ def perturbed_edges(lengths, tree):
 
 
 def _nearest_of_all(lengths, n_neighbors):
-    """Return the nearest neighbours, from all lengths, in blocks: csr_array (n, n)."""
+    """Return the csr_array (n, n) of nearest neighbours, reading all lengths."""
     n_samples = lengths.n_samples
     everyone = np.arange(n_samples)
     step = max(1, _LENGTHS_AT_ONCE // n_samples)
@@ -160,7 +161,7 @@ def perturbed_tree(edges, lengths, n_samples, edge_noise, rng):
 def partition_of(tree, n_clusters, **rule):
     """Return the clusters (n,) of a draw, from 0 to `n_clusters` - 1.
 
-    `rule` is what `cut` takes.
+    `rule` are the other arguments of `cut_tree`.
     """
     positions = cut_tree(tree, n_clusters - 1, **rule).positions
     return components(np.delete(tree.edges, positions, axis=0), len(tree.edges) + 1)
@@ -202,7 +203,7 @@ def consensus(draws, labels, n_clusters, weights=None):
     memberships = memberships[:, is_used]
     memberships /= memberships.sum(axis=1, keepdims=True)
     for _ in range(_MAX_ROUNDS):
-        # Of equal memberships the first counts, so that sizes depend on the order.
+        # The first of equal memberships counts, so that sizes depend on the order.
         new_labels = memberships.argmax(axis=1)
         order = order_by_size(new_labels, memberships.shape[1], weights)
         if (np.diff(order) > 0).all():

@@ -7,9 +7,9 @@ from skdiffclust._compiled import compiled
 
 @compiled(nogil=True)
 def count_connected(labels, counts):
-    """Add the samples (s, n) to the counts (n, n) of pairs that share a component.
+    """Add to counts (n, n) the pairs that share a component in samples (s, n).
 
-    Upper triangles.
+    Only the upper triangle is counted.
     """
     for s in range(len(labels)):
         own = labels[s]
@@ -20,7 +20,10 @@ def count_connected(labels, counts):
 
 @compiled(nogil=True)
 def products_with_connectivity(labels, weights):
-    """Sums (s,) of weights (n, n), upper triangle, over pairs that samples connect."""
+    """Return the sums (s,) of weights over the pairs that each sample connects.
+
+    Of the weights (n, n), the upper triangle is read.
+    """
     products = np.zeros(len(labels))
     for s in range(len(labels)):
         own = labels[s]

@@ -33,10 +33,11 @@ _STRIP = 512  # hashes that become noise at a time, if rows are shorter
 
 @cache
 def quantile_table(noise):
-    """Polynomials (1024, 4) of a distribution: 512 for each tail, constant term first.
+    """Return polynomials (1024, 4) of a distribution, constant term first.
 
-    Segment s of the lower tail holds u in [1 + (s % 16) / 16, + 1/16) 2^(s // 16 - 33),
-    as a cubic in the position inside it, through four of its points.
+    There are 512 for each tail. Segment s of the lower tail holds u in [1 + (s % 16) /
+    16, + 1/16) 2^(s // 16 - 33), as a cubic in the position inside it, through four of
+    its points.
     """
     segments = np.arange(N_SEGMENTS)
     octave = segments // 16
@@ -52,7 +53,7 @@ def quantile_table(noise):
 
 
 def _tails(noise, u):
-    """Quantiles at u <= 1/2 and at 1 - u, both accurate in the tail."""
+    """Return quantiles at u <= 1/2 and at 1 - u, both accurate in the tail."""
     if noise == "normal":
         lower = ndtri(u)
         return lower, -lower
@@ -60,14 +61,14 @@ def _tails(noise, u):
 
 
 def noise_range(noise):
-    """Smallest and largest draw: of u = 2^-33 and its mirror image."""
+    """Return the smallest and the largest draw: of u = 2^-33 and its mirror image."""
     table = quantile_table(noise)
     return float(table[0, 0]), float(table[N_SEGMENTS, 0])
 
 
 @inner
 def _mix64(h):
-    """Finalizer of splitmix64."""
+    """Return the finalizer of splitmix64 of a hash."""
     h = (h ^ (h >> np.uint64(30))) * MIX_A
     h = (h ^ (h >> np.uint64(27))) * MIX_B
     return h ^ (h >> np.uint64(31))
@@ -118,7 +119,7 @@ def quantiles(bits, depth, antithetic_index, table, noise):
 
 @compiled(nogil=True)
 def noise_workspace(n, m):
-    """Scratch arrays of `draw_list` for n rows, and the noise of m edges."""
+    """Return scratch arrays of `draw_list` for n rows, and the noise of m edges."""
     return (
         np.empty((2, n), dtype=np.uint32),
         np.empty(n + _STRIP, dtype=np.uint32),

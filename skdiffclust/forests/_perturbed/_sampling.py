@@ -57,13 +57,13 @@ def constrained_forests(
 ):
     """Find constrained forests of noisy copies of the weights (m,) of all pairs.
 
-    By Kruskal's algorithm without the edges that would join two classes or the sides of
-    a conflict, and a maximum spanning tree in each of its components. draws are those
-    of `draw_sample`, kept the positions of the edges that may be needed, and the groups
-    that they join. rules are classes (n_groups,), whether each is a single group, and
-    conflicts, as of `linked_lists`; the second ones are for samples in which the
-    algorithm ends with more than `n_clusters` components under the first. groups (n,)
-    are samples that must share a component. Returns what `heaviest_forests` does.
+    Kruskal's algorithm leaves out the edges that would join two classes or the sides of
+    a conflict; each of its components then gets a maximum spanning tree. draws are
+    those of `draw_sample`, kept the positions of the edges that may be needed, and the
+    groups that they join. rules are classes (n_groups,), whether each is a single
+    group, and conflicts, as of `linked_lists`; the second ones are for samples in which
+    the algorithm ends with more than `n_clusters` components under the first. groups
+    (n,) are samples that must share a component. Returns what `heaviest_forests` does.
     """
     n = len(groups)
     n_edges = n - n_clusters
@@ -116,9 +116,9 @@ def constrained_forests(
 def join(values, ends, rules, n_clusters, cuts, work):
     """Return the component (n_groups,) of each group, and their number.
 
-    By the heaviest edges that rules allow, down to `n_clusters` components or until no
-    edge is left. As in `heaviest_forest`, the edges between two cuts are sorted at a
-    time.
+    Components are joined by the heaviest edges that the rules allow, down to
+    `n_clusters` components or until no edge is left. As in `heaviest_forest`, the edges
+    between two cuts are sorted at a time.
     """
     classes, is_class, (who, following, first, last, counts) = rules
     keys, chunk, starts, placed, order, _, _, root, _ = work

@@ -29,7 +29,7 @@ class Request:
 def _symmetrized(tensor, dtype):
     """Return a detached, symmetrised copy (..., n, n) of a tensor.
 
-    Its diagonal, which is ignored, is zero.
+    Its diagonal, which is ignored, is set to zero.
     """
     matrix = tensor.detach().to(dtype)
     matrix = 0.5 * (matrix + matrix.mT)
@@ -54,7 +54,7 @@ def _is_usable(matrix):
 class OnCpu:
     """Forests of a batch of affinities, one after another by the compiled kernels.
 
-    From a copy on the CPU, whatever their device; NaN for what is not finite.
+    They are found from a copy on the CPU. Items that are not finite give NaN.
 
     Parameters
     ----------
@@ -185,7 +185,8 @@ class Fused:
     def vjp(self, cotangents):
         """Return the gradients (b, n, n) of cotangents (b, n, n) of A_ε.
 
-        By the edges of `means`, and the score function as `_perturbation.vjp` has it.
+        They are found from the edges of `means` and the score function, as in
+        `_perturbation`.
         """
         from skdiffclust.forests._perturbed._triton import sum_of_scores
 

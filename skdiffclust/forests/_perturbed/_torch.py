@@ -51,7 +51,7 @@ _RULES = {
 def _is_fused(items):
     """Whether the forests of affinities (b, n, n) are found on their device.
 
-    Of float32, since float64 is there to check gradients.
+    This is for float32 only; float64 serves to check gradients.
     """
     b, n = items.shape[:2]
     is_small = b > 0 and 2 <= n <= MOST_FUSED
@@ -632,7 +632,7 @@ def standardized_affinity(
             f"Got {kind!r} instead."
         )
     if affinity.numel():
-        # By a power of two, which changes no other bit, so that no square underflows.
+        # A factor that is a power of two changes no other bit; no square underflows.
         largest = affinity.detach().abs().amax(dim=(-2, -1), keepdim=True)
         exponent = torch.frexp(largest).exponent - 1
         affinity = affinity / torch.ldexp(torch.ones_like(largest), exponent)

@@ -71,7 +71,7 @@ _HIGH = _constant(1 << 62)
 
 @triton.jit
 def _mix64(h):
-    """Finalizer of splitmix64 on uint64."""
+    """Return the finalizer of splitmix64 of a uint64."""
     h = (h ^ (h >> 30)) * tl.full((), _MIX_A, tl.uint64)
     h = (h ^ (h >> 27)) * tl.full((), _MIX_B, tl.uint64)
     return h ^ (h >> 31)

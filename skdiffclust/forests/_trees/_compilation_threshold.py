@@ -32,7 +32,7 @@ def compiled_above_small(loop):
 
 @cache
 def _compile(loop):
-    """Compiled twin of `loop`, kept in numba's cache on disk."""
+    """Return the compiled twin of `loop`, kept in numba's cache on disk."""
     from skdiffclust._compiled import compiled
 
     return compiled()(loop)

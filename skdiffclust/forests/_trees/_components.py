@@ -10,16 +10,16 @@ _EDGES_PER_CHUNK = 2**20
 
 
 def small_singletons(n_samples):
-    """Parents and sizes (n,) of components of one sample.
+    """Return parents and sizes (n,) of components of one sample.
 
-    int32 where that suffices: it halves the memory traffic.
+    They are int32 where that suffices, which halves the memory traffic.
     """
     dtype = np.int32 if n_samples < 2**30 else np.int64
     return np.arange(n_samples, dtype=dtype), np.ones(n_samples, dtype=dtype)
 
 
 def compiled_components(edges, n_samples):
-    """Component (n,) int64 of each row in the forest of `edges`, by its first row."""
+    """Return the component (n,) int64 of each row in a forest, by its first row."""
     trees = small_singletons(n_samples)
     for start in range(0, len(edges), _EDGES_PER_CHUNK):
         chunk = edges[start : start + _EDGES_PER_CHUNK]
@@ -54,7 +54,7 @@ def write_merges(edges, parents, sizes, linkage):
 
 @compiled(nogil=True)
 def number_components(parents):
-    """Components (n,) int64 from 0 in the order of their first rows, and how many."""
+    """Return components (n,) int64 in the order of first rows, and their number."""
     numbers = np.full(len(parents), -1)
     labels = np.empty(len(parents), dtype=np.int64)
     n_components = 0

@@ -72,7 +72,7 @@ class Lengths:
     encoder: object = None
 
     def distances(self, edges, values):
-        """Distances (m,) of edges (m, 2) in cut order, from their lengths (m,)."""
+        """Return the distances (m,) of edges (m, 2) in cut order, by their lengths."""
         if self.core is not None:
             raised = np.maximum(*self.core[edges.T])
             is_raised = (values > 0) & (values <= (1 + 2 * TIE) * raised)
@@ -81,7 +81,7 @@ class Lengths:
         return self.finish(values)
 
     def take(self, rows):
-        """Lengths between ascending `rows` (m,), numbered from 0."""
+        """Return the Lengths between ascending `rows` (m,), numbered from 0."""
         return replace(
             self,
             n_samples=len(rows),
@@ -98,12 +98,12 @@ class Lengths:
 
 
 def lengths_of(X, metric, firsts=None, *, is_clean=False):
-    """Lengths between rows of X, or between rows whose distances X gives.
+    """Return the Lengths between rows of X, or between rows whose distances X gives.
 
-    X is finite: points, sparse ones by `SPARSE_METRICS`, or, with
-    metric="precomputed", a dense or sparse matrix that is checked here, unless it
-    `is_clean`. Or it is encoded by the GowerEncoder that is the metric. `firsts` (n,)
-    are the first rows of X that are equal to each, if they are known.
+    X is finite: points, sparse ones by `SPARSE_METRICS`, or, with metric="precomputed",
+    a dense or sparse matrix that is checked here, unless it `is_clean`. If the metric
+    is a GowerEncoder, X was encoded by it. `firsts` (n,) are the first rows of X that
+    are equal to each, if they are known.
     """
     if metric == "precomputed":
         distances = X if is_clean else check_precomputed(X)
@@ -120,10 +120,10 @@ def lengths_of(X, metric, firsts=None, *, is_clean=False):
 
 
 def lengths_of_points(X, metric, firsts=None):
-    """Lengths between rows of X: squared where the metric is Euclidean, O(n d) memory.
+    """Return the Lengths between rows of X, squared for Euclidean; O(n d) memory.
 
-    Sums run over features in order, without the Gram identity, so that an offset
-    costs no digits and every algorithm sees the same bits.
+    Sums run over features in order, without the Gram identity, so that an offset costs
+    no digits and every algorithm sees the same bits.
     """
     points = None
     norm = 2
@@ -165,7 +165,7 @@ def lengths_of_points(X, metric, firsts=None):
 
 
 def lengths_of_sparse(X, metric):
-    """Squared lengths between sparse rows of X, O(nnz) memory beside blocks."""
+    """Return squared Lengths between sparse rows of X; O(nnz) memory beside blocks."""
     squares = SparseSquares(X, metric)
     return Lengths(
         X.shape[0],
@@ -176,7 +176,7 @@ def lengths_of_sparse(X, metric):
 
 
 def lengths_of_table(encoded, encoder):
-    """Gower's distances between encoded rows (n, d) of a GowerEncoder."""
+    """Return Gower's distances between encoded rows (n, d) of a GowerEncoder."""
 
     def between(rows, others):
         return encoder.between(encoded[rows], encoded[others])
@@ -192,7 +192,7 @@ def lengths_of_table(encoded, encoder):
 
 
 def lengths_of_matrix(distances):
-    """Lengths given as a symmetric (n, n) array."""
+    """Return the Lengths given as a symmetric (n, n) array."""
     return Lengths(
         len(distances),
         lambda i, rows: distances[i, rows],
@@ -203,7 +203,10 @@ def lengths_of_matrix(distances):
 
 
 def lengths_of_graph(graph):
-    """Lengths given as a symmetric CSR graph; what is not stored is no edge."""
+    """Return the Lengths given as a symmetric CSR graph.
+
+    What is not stored is no edge.
+    """
     n_samples = graph.shape[0]
 
     def row(i, rows):
@@ -253,9 +256,10 @@ def mutual_reachability(lengths, min_samples, n_jobs=None):
 
 
 def _core_lengths(lengths, min_samples, n_jobs):
-    """Length (n,) from each row to its `min_samples`-th nearest, itself counted.
+    """Return the length (n,) from each row to its `min_samples`-th nearest row.
 
-    Also returns a function that grows the tree of the raised lengths, or None.
+    The row counts itself. Also returns a function that grows the tree of the raised
+    lengths, or None.
     """
     from skdiffclust.forests._trees._boruvka import raised_neighbors, search_leaves
 

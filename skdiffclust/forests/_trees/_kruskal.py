@@ -13,7 +13,7 @@ _SAMPLE = 1001
 
 
 def kruskal(first, second, lengths, nodes):
-    """Positions of the edges (m,) of the minimum spanning forest.
+    """Return the positions of the edges (m,) of the minimum spanning forest.
 
     Edges ``(first[e], second[e])`` with ``first < second`` are listed in lexicographic
     order; infinite ones are no edges. Rows with the same id in `nodes` (n,), ids 0 up,
@@ -41,7 +41,7 @@ def kruskal(first, second, lengths, nodes):
 
 
 def merge_edges(forests, nodes):
-    """Minimum spanning forest of several lists of edges (m, 2) and lengths (m,)."""
+    """Return the minimum spanning forest of lists of edges (m, 2) and lengths (m,)."""
     edges = np.concatenate([edges for edges, _ in forests])
     lengths = np.concatenate([lengths for _, lengths in forests])
     order = np.lexsort(edges.T[::-1])
@@ -63,7 +63,7 @@ def _shortest(positions, lengths, n_shortest):
 
 @compiled(nogil=True)
 def part(positions, lengths, limit):
-    """Positions (m,) of the edges no longer than `limit`, and of the others."""
+    """Return positions (m,) of the edges no longer than `limit`, and of the others."""
     short = np.empty(len(positions), np.int64)
     long = np.empty(len(positions), np.int64)
     n_short = n_long = 0
@@ -102,7 +102,7 @@ def take_edges(order, edges, roots, trees, chosen, n_chosen):
 
 @compiled(nogil=True)
 def roots_of(nodes, parents):
-    """Root (n,) int32 of the tree of each row."""
+    """Return the root (n,) int32 of the tree of each row."""
     roots = np.empty(len(nodes), dtype=np.int32)
     for i in range(len(nodes)):
         roots[i] = find(parents, nodes[i])
@@ -111,7 +111,7 @@ def roots_of(nodes, parents):
 
 @compiled(nogil=True)
 def still_open(positions, edges, roots):
-    """Those of the edges at `positions` (m,) that join two trees."""
+    """Return those of the edges at `positions` (m,) that join two trees."""
     first, second, lengths = edges
     kept = np.empty(len(positions), dtype=np.int64)
     n_kept = 0

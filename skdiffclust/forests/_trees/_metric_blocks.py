@@ -16,7 +16,7 @@ _WAITING = 6
 
 
 def edges_by_blocks(between, vertices, n_threads):
-    """Edges (m, 2) and lengths (m,) of the minimum spanning forest of n rows.
+    """Return edges (m, 2) and lengths (m,) of the minimum spanning forest of n rows.
 
     ``between(rows, others)`` gives the lengths between two sets of rows; rows with the
     same id in `vertices` (n,), ids 0 up, count as one. No length is computed twice,
@@ -44,7 +44,7 @@ def edges_by_blocks(between, vertices, n_threads):
 
 
 def _edges_between(between, first, second, vertices):
-    """Minimum spanning forest of the edges between two blocks, or inside one."""
+    """Return the minimum spanning forest of the edges between two blocks, or in one."""
     lengths = between(first, second)
     rows = second
     if first is not second:

@@ -58,11 +58,11 @@ class _Tree(NamedTuple):
 
 
 def prim_on_matrix(D, nodes):
-    """Edges of the minimum spanning forest of symmetric `D` (n, n).
+    """Return the edges of the minimum spanning forest of symmetric `D` (n, n).
 
     Rows with the same id in `nodes` (n,), ids 0 up, count as one vertex; infinite
-    entries are no edges; the diagonal is not read as one. Returns edges (m, 2) with
-    i < j and their lengths (m,).
+    entries are no edges; the diagonal is not read as one. Returns edges (m, 2) with i <
+    j and their lengths (m,).
     """
     tree = _start(nodes)
     n_steps = max(1, _DIFFERENCES_PER_CHUNK // len(D))
@@ -72,12 +72,11 @@ def prim_on_matrix(D, nodes):
 
 
 def prim_on_points(points, nodes):
-    """Edges of the minimum spanning forest of the rows of `points` (n, d).
+    """Return the edges of the minimum spanning forest of the rows of points (n, d).
 
-    Lengths are squared Euclidean distances, summed over the features in order. As
-    `prim_on_matrix` otherwise.
-
-    A filter in float32, half of the memory traffic, leaves few pairs to be measured.
+    Lengths are squared Euclidean distances, summed over the features in order. All else
+    is as in `prim_on_matrix`. A filter in float32, half of the memory traffic, leaves
+    few pairs to be measured.
     """
     tree = _start(nodes)
     kept = np.arange(len(points))
@@ -91,9 +90,9 @@ def prim_on_points(points, nodes):
 
 
 def prim_on_gower(rows, encoder, nodes):
-    """Edges of the minimum spanning forest of encoded rows (n, d) of a GowerEncoder.
+    """Return the edges of the minimum spanning forest of encoded rows (n, d).
 
-    Lengths are Gower's distances. As `prim_on_matrix` otherwise.
+    Lengths are the distances of a GowerEncoder. All else is as in `prim_on_matrix`.
     """
     tree = _start(nodes)
     kept = np.arange(len(rows))
@@ -122,10 +121,10 @@ def _without_arrived(tree, kept, columns, *others):
 
 
 def _single_rows(points):
-    """Centred rows in float32 (n, d rounded up to 4), and what bounds their error.
+    """Return centred rows in float32 (n, d rounded up to 4), and bounds of their error.
 
-    Scaled by a power of two so that no square overflows. The bounds are (scale,
-    absolute error of a scaled distance, relative error of one): 3 floats, (3,).
+    Rows are scaled by a power of two so that no square overflows. The bounds are
+    (scale, absolute error of a scaled distance, relative error of one): 3 floats, (3,).
     """
     n_samples, n_features = points.shape
     single = np.zeros((n_samples, -4 * (-n_features // 4)), dtype=np.float32)
@@ -189,7 +188,7 @@ def _lowest(bits):
 
 @compiled(nogil=True)
 def _first(shortest, nearest, kept, block_minima, lowest):
-    """Column of the first edge in the order (length, smaller row, larger row)."""
+    """Return the column of the first edge in the order (length, smaller, larger)."""
     best = -1
     low = 0
     high = 0
@@ -260,7 +259,7 @@ def grow_on_matrix(D, graph, state, shortest, nearest, edges, lengths, n_steps):
 
 @compiled(nogil=True)
 def _cutoff(limit, bounds):
-    """Float32 length that no row within the squared distance `limit` exceeds."""
+    """Return a float32 length that no row within the squared distance exceeds."""
     distance = (np.sqrt(limit) * bounds[0] + bounds[1]) * (1.0 + bounds[2])
     return np.float32(distance * distance * (1.0 + 1e-6))
 
@@ -308,9 +307,10 @@ def grow_on_points(
     lengths,
     n_steps,
 ):
-    """As `grow_on_matrix`, for the points `kept` (m,), whose columns are (e, m).
+    """Add `n_steps` vertices to the tree of points; return whether any are left.
 
-    `limits` (m,) are the float32 lengths of which no column is nearer to the tree.
+    The points `kept` (m,) are not in the tree, and their columns are (e, m). `limits`
+    (m,) are float32 lengths of which no column is nearer to the tree.
     """
     _, members, starts = graph
     n_kept = len(kept)
@@ -376,9 +376,10 @@ def grow_on_gower(
     lengths,
     n_steps,
 ):
-    """As `grow_on_matrix`, for encoded rows `kept` (m,), whose columns are (d, m).
+    """Add `n_steps` vertices to the tree of encoded rows; return whether any are left.
 
-    features are which ones are categories (d,), and what their gaps add (d,).
+    The rows `kept` (m,) are not in the tree, and their columns are (d, m). `features`
+    are which ones are categories (d,), and what their gaps add (d,).
     """
     _, members, starts = graph
     is_category, gaps = features

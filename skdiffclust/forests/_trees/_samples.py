@@ -33,8 +33,9 @@ _MOST_ENTRIES = 2**20
 class Samples(NamedTuple):
     """The samples of positive weight, in the order by which ties are broken.
 
-    Row i of `X` is number ``order[i]`` of those samples, which `weights` (m,) are of,
-    and ``kept[order[i]]`` of all. `firsts` are those of `order_of_ties`.
+    Row i of `X` is the sample number ``order[i]`` of those with positive weight, and
+    number ``kept[order[i]]`` of all. `weights` (m,) are those of the former, in their
+    own order. `firsts` are those of `order_of_ties`.
     """
 
     X: Any
@@ -45,17 +46,18 @@ class Samples(NamedTuple):
 
     @property
     def rows(self):
-        """Which of all samples (m,) the rows are."""
+        """The numbers (m,), among all samples, of the rows."""
         return self.kept[self.order]
 
     def without_distances(self, metric):
-        """Return them without the distances that X is if the metric is precomputed."""
+        """Return the Samples without X where X is a matrix of distances."""
         return self._replace(X=None) if metric == "precomputed" else self
 
     def nearest(self, X, metric):
-        """Return the nearest of all samples (m,), of these, and how far it is.
+        """Return the nearest of these samples to each of X, and how far it is.
 
-        X (m, d) are samples, or (m, n) distances to all samples.
+        The numbers (m,) are those among all samples. X (m, d) are samples, or (m, n)
+        distances to all samples.
         """
         if metric == "precomputed":
             X = X[:, self.rows]
@@ -63,9 +65,10 @@ class Samples(NamedTuple):
         return self.rows[nearest], distances
 
     def predicted(self, X, metric):
-        """Return for all samples (n,) of X their own number, or that of the nearest.
+        """Return for each sample of X its own number, or that of its nearest one here.
 
-        And which samples (p,) are not here, and their distances (p,) to the nearest.
+        Also returns which samples (p,) of X (n, ...) are not here, and their distances
+        (p,) to the nearest.
         """
         ends = np.arange(X.shape[0])
         aside = np.delete(ends, self.kept)
@@ -78,7 +81,7 @@ class Samples(NamedTuple):
 def samples_in_order(X, weights, metric, *, by_index):
     """Return the Samples of positive weight, of all weights (n,) or None.
 
-    Their own order is kept for distances, and `by_index`.
+    They keep the order of X where it holds distances, and with `by_index`.
     """
     is_given = metric == "precomputed"
     kept = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights)

@@ -4,15 +4,13 @@ import numpy as np
 
 
 def prim(lengths_from, rows, nodes):
-    """Edges of the minimum spanning forest of `rows`.
+    """Return the edges of the minimum spanning forest of `rows`.
 
-    Rows with the same id in `nodes` (n,) count as one vertex.
-    ``lengths_from(i, others)`` gives the lengths of the edges from row i to `others`,
-    infinite where there is no edge. Ties go to the smaller pair (i, j) with i < j,
-    which makes the forest unique.
-
-    Returns edges (m, 2) with i < j and their lengths (m,); m is the number of vertices
-    less the number of connected components. O(n²) time, O(n) memory.
+    Rows with the same id in `nodes` (n,) count as one vertex. ``lengths_from(i,
+    others)`` gives the lengths of the edges from row i to `others`, infinite where
+    there is no edge. Ties go to the smaller pair (i, j) with i < j, which makes the
+    forest unique. Returns edges (m, 2) with i < j and their lengths (m,); m is the
+    number of vertices less the number of connected components. O(n²) time, O(n) memory.
     """
     edges = []
     lengths = []
@@ -42,7 +40,7 @@ def prim(lengths_from, rows, nodes):
 
 
 def _first(shortest, nearest, waiting):
-    """Position of the first edge in the order (length, smaller row, larger row)."""
+    """Return the position of the first edge in the order (length, smaller, larger)."""
     ties = np.flatnonzero(shortest == shortest.min())
     if len(ties) == 1:
         return ties[0]

@@ -18,13 +18,12 @@ _MOST_FOR_PRIM = 1000
 
 
 def spanning_edges(lengths, rows=None, nodes=None, *, algorithm="auto", n_jobs=None):
-    """Edges of the minimum spanning forest of `rows` of a relation.
+    """Return the edges of the minimum spanning forest of `rows` of a relation.
 
     Rows with the same id in `nodes` (n_samples,) count as one vertex. By default all
-    rows take part, each a vertex of its own.
-
-    Returns edges (m, 2) with i < j and their lengths (m,), in the unit of `lengths`, in
-    no particular order; m is the number of vertices less the number of components.
+    rows take part, each a vertex of its own. Returns edges (m, 2) with i < j and their
+    lengths (m,), in the unit of `lengths`, in no particular order; m is the number of
+    vertices less the number of components.
     """
     everyone = np.arange(lengths.n_samples)
     rows = everyone if rows is None else rows
@@ -75,7 +74,7 @@ def _solver(lengths, n_rows, algorithm, n_jobs, is_whole):
 
 
 def all_edges(lengths):
-    """Edges (i, j), i < j, in lexicographic order: i, j and lengths, each (m,).
+    """Return edges (i, j), i < j, in lexicographic order: i, j and lengths, each (m,).
 
     O(n²) memory unless they are those of a sparse graph.
     """

@@ -18,17 +18,17 @@ TIE = 2.0**-30
 
 
 def cut_order(edges, lengths):
-    """Permutation that sorts edges by decreasing (length, i, j)."""
+    """Return the permutation that sorts edges by decreasing (length, i, j)."""
     return sort_edges(lengths, *edges.T)[::-1]
 
 
 def sort_edges(lengths, *keys):
-    """Permutation that sorts edges by lengths (m,), equal ones by keys (m,).
+    """Return the permutation that sorts edges by lengths (m,), then by keys (m,).
 
-    By the first 48 bits of the lengths, in three passes of linear time, then by a
-    slower sort of those for which these are equal.
+    The first 48 bits of the lengths are sorted in three passes of linear time, then
+    those lengths of which these are equal, by a slower sort.
     """
-    # As unsigned integers, bits of negative numbers fall and are above the others.
+    # Read as unsigned integers, negative numbers descend and are above the others.
     bits = (lengths + 0.0).view(np.int64)
     bits = (bits ^ (bits >> 63 | -(2**63))).view(np.uint64) >> np.uint64(16)
     order = order_of(bits, 3)
@@ -44,7 +44,7 @@ def sort_edges(lengths, *keys):
 
 
 def components(edges, n_samples):
-    """Component of each row (n_samples,) int64 in the forest of `edges`. O(n α(n)).
+    """Return the component (n_samples,) int64 of each row in a forest. O(n α(n)).
 
     They are numbered in the order of their first rows.
     """

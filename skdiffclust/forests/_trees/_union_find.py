@@ -15,7 +15,7 @@ def precedes(length, a, b, other, c, d):
 
 @compiled()
 def find(parents, i):
-    """Root of i; every other row on the path is linked to its grandparent."""
+    """Return the root of i; other rows on the path are linked to their grandparents."""
     while parents[i] != i:
         parents[i] = parents[parents[i]]
         i = parents[i]
@@ -26,8 +26,8 @@ def find(parents, i):
 def union(parents, sizes, root, other):
     """Join two components by their roots, small under large; return the new root.
 
-    Of two equally large ones the smaller row becomes the root, so that the result
-    does not depend on the order of the arguments.
+    If both are equally large, the smaller row becomes the root, so that the result does
+    not depend on the order of the arguments.
     """
     if sizes[root] < sizes[other] or (sizes[root] == sizes[other] and other < root):
         root, other = other, root
