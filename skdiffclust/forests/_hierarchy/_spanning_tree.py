@@ -16,7 +16,7 @@ from skdiffclust._short_repr import short_repr
 from skdiffclust._warnings import warn
 from skdiffclust.forests._hierarchy._core_sizes import core_radii, core_sizes
 from skdiffclust.forests._hierarchy._cut_hierarchy import CutHierarchy
-from skdiffclust.forests._trees._compilation_threshold import is_compiled
+from skdiffclust.forests._trees._compilation_threshold import LINEAR, is_compiled
 from skdiffclust.forests._trees._samples import check_total
 from skdiffclust.forests._trees._solve import spanning_edges
 from skdiffclust.forests._trees._tree import components, cut_order
@@ -89,7 +89,7 @@ class SpanningTree:
         )
 
         n_samples = len(self.edges) + 1
-        if is_compiled(n_samples, write_merges):
+        if is_compiled(n_samples / LINEAR, write_merges):
             linkage = np.empty((n_samples - 1, 4))
             linkage[:, 2] = self.lengths[::-1]
             write_merges(self.edges, *small_singletons(n_samples), linkage)

@@ -22,11 +22,6 @@ import numpy as np
 from skdiffclust._compiled import compiled
 from skdiffclust._duplicates import first_equal
 from skdiffclust._threads import run_chunks
-from skdiffclust.forests._trees._components import (
-    join_edges,
-    number_components,
-    small_singletons,
-)
 from skdiffclust.forests._trees._kd_tree import (
     box_gap,
     build_tree,
@@ -35,7 +30,6 @@ from skdiffclust.forests._trees._kd_tree import (
     tile_lengths,
 )
 from skdiffclust.forests._trees._tree import TIE
-from skdiffclust.forests._trees._union_find import precedes
 
 _MIXED = -1
 # Nodes that wait in a walk down the tree: at most one a level, and two at the last.
@@ -233,9 +227,8 @@ def _grow(tree, norm, near, vertices, n_threads):
         uniform=near.uniform.copy(),
     )
     component = rows.component
-    skipped = np.zeros(n_samples, dtype=np.int32)
-    known = tree.starts, near.length, near.other, skipped
-    found = rows.length, rows.other, component, rows.uniform
+    known = near.length, near.other, np.zeros(n_samples, dtype=np.int32)
+    found = rows.length, rows.other, component
     sizes = np.bincount(component)
     # So that one vertex has no edges.
     ends = [np.empty((2, 0), dtype=np.int64)]
@@ -243,27 +236,61 @@ def _grow(tree, norm, near, vertices, n_threads):
     while len(sizes) > 1:
         best = np.full(len(sizes), np.inf)
         largest = np.argmax(sizes)
-        run_chunks(renew, n_leaves, (*known, *found, best, largest), n_threads)
+        run_chunks(renew, n_samples, (*known, *found, best, largest), n_threads)
+        least = np.minimum.reduceat(component, tree.starts[:-1])
+        most = np.maximum.reduceat(component, tree.starts[:-1])
+        rows.uniform[n_leaves:] = _common(least, most)
         _fill_inner_nodes(rows.uniform, _common)
         asked = tree, norm, rows, best, largest
         run_chunks(_search, n_leaves, asked, n_threads)
-        chosen = np.full(len(sizes), -1)
-        choose_edges(tree.order, *found[:3], best, largest, chosen)
-        chosen = chosen[chosen >= 0]
+        chosen = _first_edges(tree.order, *found, best, largest)
         others = rows.other[chosen, 0]
-        pairs = np.column_stack([component[chosen], component[others]])
-        parents, counts = small_singletons(len(sizes))
-        is_new = np.empty(len(pairs), dtype=bool)
-        join_edges(pairs.astype(np.int64), parents, counts, is_new)
-        numbers, _ = number_components(parents)
-        component[:] = numbers[component]
+        to = np.where(chosen < 0, np.arange(len(sizes)), component[others])
+        roots, is_new = _joined(to)
+        taken = chosen[is_new]
+        ends.append((taken, others[is_new]))
+        lengths.append(rows.length[taken, 0])
+        numbers = np.cumsum(roots == np.arange(len(roots)), dtype=np.int32) - 1
+        component[:] = numbers[roots][component]
         sizes = np.bincount(component)
-        ends.append((chosen[is_new], others[is_new]))
-        lengths.append(rows.length[chosen[is_new], 0])
     first, second = tree.order[np.concatenate(ends, axis=1)]
     # Sorting rows of two would take ten times as long.
     edges = np.column_stack([np.minimum(first, second), np.maximum(first, second)])
     return edges, np.concatenate(lengths)
+
+
+def _first_edges(order, length, other, component, best, largest):
+    """Return the row whose edge out of each component is the first, -1 for one.
+
+    That is the `largest`, whose edges are not searched for.
+    """
+    chosen = np.full(len(best), -1)
+    found = np.flatnonzero((length[:, 0] == best[component]) & (other[:, 0] >= 0))
+    own = component[found]
+    is_tied = np.bincount(own, minlength=len(best))[own] > 1
+    tied = found[is_tied]
+    ends = np.sort(order[[tied, other[tied, 0]]], axis=0)
+    # The first of each component comes last.
+    tied = tied[np.lexsort((ends[1], ends[0]))[::-1]]
+    found = np.concatenate([found[~is_tied], tied])
+    chosen[component[found]] = found
+    chosen[largest] = -1
+    return chosen
+
+
+def _joined(to):
+    """Join each component to the one that its first edge leads to (m,), itself if none.
+
+    Returns the roots (m,) of what is joined, and which components have an edge (m,)
+    that no other has chosen: of two that lead to each other, whose edges are the same,
+    the first is a root. As edges are in a total order, there are no longer circles.
+    """
+    everyone = np.arange(len(to))
+    is_root = (to[to] == everyone) & (everyone <= to)
+    roots = np.where(is_root, everyone, to)
+    while (roots[roots] != roots).any():
+        roots = roots[roots]
+    return roots, ~is_root
 
 
 def _fill_inner_nodes(values, combine):
@@ -333,53 +360,41 @@ def sort_neighbors(first, last, order, core, tie, distances, positions):
 def renew(
     first,
     last,
-    starts,
     distances,
     positions,
     skipped,
     length,
     other,
     component,
-    uniform,
     best,
     largest,
 ):
-    """Update after a merge what is outside for each row and which leaves are uniform.
+    """Update after a merge the nearest row outside of a range of rows.
 
     Of the nearest rows, `distances` and `positions` (n, k), the first that are
     `skipped` (n,) are in the own component. Shares the best length of each component as
     far as it is known.
     """
-    n_leaves = len(starts) - 1
     n_neighbors = distances.shape[1]
-    for leaf in range(first, last):
-        start = starts[leaf]
-        # Once uniform, a leaf stays so.
-        was_uniform = uniform[n_leaves + leaf] != _MIXED
-        uniform[n_leaves + leaf] = component[start]
-        if was_uniform and component[start] == largest:
+    for i in range(first, last):
+        own = component[i]
+        # No edge of this row can be the first of the component.
+        if own == largest or length[i, 0] > best[own]:
             continue
-        for i in range(start, starts[leaf + 1]):
-            own = component[i]
-            if own != component[start]:
-                uniform[n_leaves + leaf] = _MIXED
-            # No edge of this row can be the first of the component.
-            if length[i, 0] > best[own]:
-                continue
-            if other[i, 0] < 0 or component[other[i, 0]] == own:
-                at = skipped[i]
-                while at < n_neighbors and distances[i, at] <= best[own]:
-                    if positions[i, at] >= 0 and component[positions[i, at]] != own:
-                        break
-                    at += 1
-                skipped[i] = at
-                length[i, 0] = np.inf
-                other[i, 0] = -1
-                if at < n_neighbors:
-                    length[i, 0] = distances[i, at]
-                    other[i, 0] = positions[i, at]
-            if length[i, 0] < best[own]:
-                best[own] = length[i, 0]
+        if other[i, 0] < 0 or component[other[i, 0]] == own:
+            at = skipped[i]
+            while at < n_neighbors and distances[i, at] <= best[own]:
+                if positions[i, at] >= 0 and component[positions[i, at]] != own:
+                    break
+                at += 1
+            skipped[i] = at
+            length[i, 0] = np.inf
+            other[i, 0] = -1
+            if at < n_neighbors:
+                length[i, 0] = distances[i, at]
+                other[i, 0] = positions[i, at]
+        if length[i, 0] < best[own]:
+            best[own] = length[i, 0]
 
 
 def _search(first, last, tree, norm, rows, best, largest):
@@ -521,25 +536,3 @@ def search_leaves(first, last, tree, norm, rows, best, largest, numbers, places)
         for q in range(n_wanted):
             reach[wanted[q]] = max(reach[wanted[q]], radii[q])
     return n_seen
-
-
-@compiled(nogil=True)
-def choose_edges(order, length, other, component, best, largest, chosen):
-    """Choose the row whose edge out of its component is the first, for all but one.
-
-    Writes the positions to `chosen` (n_components,), that of the `largest` excepted.
-    """
-    for i in range(len(component)):
-        own = component[i]
-        if own == largest or other[i, 0] < 0 or length[i, 0] > best[own]:
-            continue
-        k = chosen[own]
-        if k < 0 or precedes(
-            length[i, 0],
-            order[i],
-            order[other[i, 0]],
-            length[k, 0],
-            order[k],
-            order[other[k, 0]],
-        ):
-            chosen[own] = i

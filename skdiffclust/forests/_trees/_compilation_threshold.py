@@ -5,6 +5,8 @@ from functools import cache, wraps
 # Up to this many samples, a process in which nothing is compiled does without: the
 # first fit of a thousand samples must not wait for the compiler.
 SMALL = 5000
+# Up to as many times more, a loop of linear time takes less in Python than to compile.
+LINEAR = 20
 
 
 def is_compiled(n_rows, kernel):
@@ -15,7 +17,7 @@ def is_compiled(n_rows, kernel):
 
 
 def compiled_above_small(loop):
-    """Run `loop` in Python, or compiled with numba by the rule of `is_compiled`.
+    """Run `loop` in Python, or compiled with numba if it is ready or rows are many.
 
     The loop is written once, in the subset of Python that numba compiles, takes time
     linear in its first array, and calls no other function of ours.
@@ -23,7 +25,7 @@ def compiled_above_small(loop):
 
     @wraps(loop)
     def call(first, *others):
-        compiled = is_compiled(len(first), call.compiled())
+        compiled = is_compiled(len(first) / LINEAR, call.compiled())
         return (call.compiled() if compiled else loop)(first, *others)
 
     call.compiled = lambda: _compile(loop)

@@ -22,19 +22,17 @@ def compiled_components(edges, n_samples):
     """Return the component (n,) int64 of each row in a forest, by its first row."""
     trees = small_singletons(n_samples)
     for start in range(0, len(edges), _EDGES_PER_CHUNK):
-        chunk = edges[start : start + _EDGES_PER_CHUNK]
-        join_edges(chunk, *trees, np.empty(len(chunk), dtype=bool))
+        join_edges(edges[start : start + _EDGES_PER_CHUNK], *trees)
     return number_components(trees[0])[0]
 
 
 @compiled(nogil=True)
-def join_edges(edges, parents, sizes, is_new):
-    """Join the ends of each edge (m, 2), and write whether they were apart (m,)."""
+def join_edges(edges, parents, sizes):
+    """Join the ends of each edge (m, 2)."""
     for e in range(len(edges)):
         one = find(parents, edges[e, 0])
         other = find(parents, edges[e, 1])
-        is_new[e] = one != other
-        if is_new[e]:
+        if one != other:
             union(parents, sizes, one, other)
 
 

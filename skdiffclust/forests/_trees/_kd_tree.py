@@ -54,10 +54,12 @@ def build_tree(points, n_threads=1):
     spans = np.zeros((2 * n_leaves, 2), dtype=np.int64)
     spans[1, 1] = n_samples
     boxes = np.zeros((2 * n_leaves, 2, n_features))
+    values = np.empty(n_samples)
+    rows = np.empty(n_samples, dtype=np.int64)
     level = 1
     while level <= n_leaves:
         below = n_leaves // level // 2
-        arguments = level, below, points, order, spans, boxes
+        arguments = level, below, points, order, spans, boxes, values, rows
         run_chunks(split_nodes, level, arguments, n_threads)
         level *= 2
     # Unlike points[order], `take` copies a row at once.
@@ -73,11 +75,12 @@ def build_tree(points, n_threads=1):
 
 
 @compiled(nogil=True)
-def split_nodes(first, last, level, below, points, order, spans, boxes):
+def split_nodes(first, last, level, below, points, order, spans, boxes, values, rows):
     """Find the boxes of nodes of a level, and order their rows by the children.
 
     `order` (n,) and `spans` (2 * n_leaves, 2) are the rows at each position and the
     positions of each node; `below` is the number of leaves of a child, 0 for leaves.
+    Writes to `values` and `rows` (n,).
     """
     n_features = points.shape[1]
     for node in range(level + first, level + last):
@@ -100,7 +103,14 @@ def split_nodes(first, last, level, below, points, order, spans, boxes):
                 widest = f
         if not below:
             continue
-        middle = start + divide(points, widest, order, start, stop, below)
+        middle = start + divide(
+            points,
+            widest,
+            order[start:stop],
+            values[start:stop],
+            rows[start:stop],
+            below,
+        )
         spans[2 * node, 0] = start
         spans[2 * node, 1] = middle
         spans[2 * node + 1, 0] = middle
@@ -108,20 +118,18 @@ def split_nodes(first, last, level, below, points, order, spans, boxes):
 
 
 @inner
-def divide(points, f, order, start, stop, below):
-    """Order the rows of a node by feature f; return how many are in the left child.
+def divide(points, f, order, values, rows, below):
+    """Order the rows (m,) of a node by feature f; return how many go to the left child.
 
     The children have `below` leaves each. Rows with the median value share a child if
     no leaf becomes too large. The median is found by passes which move the values below
     a pivot to the front, and where it is not among these, those equal to it. There are
     no branches that depend on values, which no processor predicts.
     """
-    n_rows = stop - start
+    n_rows = len(order)
     half = n_rows // 2
-    values = np.empty(n_rows)
-    rows = np.empty(n_rows, dtype=np.int64)
     for at in range(n_rows):
-        rows[at] = order[start + at]
+        rows[at] = order[at]
         values[at] = points[rows[at], f]
     low = 0
     high = n_rows
@@ -149,9 +157,9 @@ def divide(points, f, order, start, stop, below):
             break
         low = end
     # The rows with the median value, the last pivot, get the places `low` to `end`.
-    less = start
-    equal = start + low
-    more = start + end
+    less = 0
+    equal = low
+    more = end
     for at in range(n_rows):
         value = points[rows[at], f]
         is_less = value < pivot

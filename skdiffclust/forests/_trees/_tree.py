@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from skdiffclust._duplicates import order_of
-from skdiffclust.forests._trees import _compilation_threshold
+from skdiffclust.forests._trees._compilation_threshold import LINEAR, is_compiled
 
 # Share of the plain length that is added to one of mutual reachability: of the many
 # edges that are raised to the core distance of one row, the shortest then comes first.
@@ -50,7 +50,7 @@ def components(edges, n_samples):
     """
     from skdiffclust.forests._trees._components import compiled_components, join_edges
 
-    if _compilation_threshold.is_compiled(n_samples, join_edges):
+    if is_compiled(n_samples / LINEAR, join_edges):
         return compiled_components(edges, n_samples)
     ones = np.ones(len(edges), dtype=np.int8)
     graph = csr_array((ones, (edges[:, 0], edges[:, 1])), shape=(n_samples, n_samples))
