@@ -345,7 +345,8 @@ def without_prefix(prefix, arrays):
 class LoopCheckpoint:
     """All state that an epoch of a loop changes, written to a folder after each epoch.
 
-    A resumed loop gives the same bits as an uninterrupted one.
+    What a resumed loop gives back are the same arrays, so that it continues as an
+    uninterrupted one would.
 
     Parameters
     ----------

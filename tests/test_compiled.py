@@ -95,36 +95,3 @@ print(find(np.arange(4), 3))
         env=environment,
     )
     assert (run.stdout, run.stderr) == ("3\n", "")
-
-
-COLD_AND_WARM = """
-import hashlib
-import warnings
-
-import numpy as np
-
-from skdiffclust import ClAM
-
-warnings.simplefilter("ignore")
-X = np.random.RandomState(0).randn(200, 7)
-for options in ({}, {"self_supervised": False}, {"metric": "cosine"}):
-    model = ClAM(4, weighted=True, max_iter=20, random_state=0, **options).fit(X)
-    print(hashlib.sha256(model.cluster_centers_.tobytes()).hexdigest())
-"""
-
-
-@pytest.mark.long
-def test_a_fit_that_compiles_has_the_bits_of_one_that_loads(tmp_path):
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    found = [
-        subprocess.run(
-            [sys.executable, "-c", COLD_AND_WARM],
-            env={**environment, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for _ in range(2)
-    ]
-    assert len(found[0].split()) == 3
-    assert found[0] == found[1]
