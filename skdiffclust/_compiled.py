@@ -1,12 +1,21 @@
-"""The decorator that compiles all kernels."""
+"""The decorator that compiles all kernels, and all names of numba that are private.
+
+Without these names, as another version of numba may be, kernels are compiled plainly:
+Ctrl-C may then end a fit with another error than KeyboardInterrupt, and kernels in
+numba's cache on disk are not known to be ready.
+"""
 
 import signal
 import threading
 from contextlib import contextmanager
 from functools import cache
 
-from numba.core import config
-from numba.core.registry import CPUDispatcher
+from numba import config, njit
+
+try:
+    from numba.core.registry import CPUDispatcher
+except ImportError:
+    CPUDispatcher = object
 
 
 @contextmanager
@@ -58,7 +67,7 @@ def is_ready(kernel):
 
     False if numba does not tell, and for a cache of other code or another processor.
     """
-    if not isinstance(kernel, CPUDispatcher):  # with NUMBA_DISABLE_JIT
+    if not hasattr(kernel, "signatures"):  # a function, with NUMBA_DISABLE_JIT
         return True
     return bool(kernel.signatures) or _is_stored(kernel)
 
@@ -66,9 +75,8 @@ def is_ready(kernel):
 @cache
 def _is_stored(kernel):
     """Whether numba's cache had a kernel when the process first asked. Takes 0.1 ms."""
-    index = getattr(kernel._cache, "_cache_file", None)
     try:
-        stored = index._load_index()
+        stored = kernel._cache._cache_file._load_index()
         processor = kernel.targetctx.codegen().magic_tuple()
         return any(key[1] == processor for key in stored)
     except (AttributeError, LookupError, OSError, TypeError):
@@ -87,7 +95,10 @@ def compiled(**options):
     def decorate(function):
         if config.DISABLE_JIT:
             return function
-        kernel = _Kernel(function, targetoptions={"nopython": True, **options})
+        try:
+            kernel = _Kernel(function, targetoptions={"nopython": True, **options})
+        except TypeError:  # no dispatcher, or one of other arguments
+            kernel = njit(**options)(function)
         try:
             kernel.enable_caching()
         except RuntimeError as error:
