@@ -240,13 +240,12 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 def report_clusters(settings, labels, constraints):
     """Return the number of clusters found; warn of empty ones and broken links."""
     name = settings.name
-    n_clusters = settings.n_clusters
-    sizes = np.bincount(labels, minlength=n_clusters)
+    sizes = np.bincount(labels, minlength=settings.n_clusters)
     n_found = int(np.count_nonzero(sizes))
     other_mode = "mode='ovo', " if settings.compares == "ova" else ""
-    if n_found < n_clusters:
+    if n_found < len(sizes):
         warn_of_convergence(
-            f"{name} found {n_found} clusters instead of {n_clusters}: the sizes are "
+            f"{name} found {n_found} clusters instead of {len(sizes)}: the sizes are "
             f"{sizes.tolist()}. Use {other_mode}more restarts (n_init), or fewer "
             "clusters.",
         )

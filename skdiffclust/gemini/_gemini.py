@@ -41,12 +41,7 @@ from skdiffclust.gemini._problem import (
 )
 from skdiffclust.gemini._sparse_rows import centered
 from skdiffclust.gemini._starts import make_starts, ordered, warn_if_unequal
-from skdiffclust.gemini._stream import (
-    check_given,
-    check_widths,
-    continue_training,
-    new_stream,
-)
+from skdiffclust.gemini._stream import check_given, check_widths, continue_training
 from skdiffclust.gemini._training import train_model
 
 # Samples per cluster from which a batch of a stream tells the temperature.
@@ -489,7 +484,8 @@ class GEMINI(BaseGEMINI):
         )
         stream = deepcopy(getattr(self, "_stream", None))
         if stream is None:
-            stream = new_stream(model, settings, self.random_state)
+            optimiser = Adam(model.arrays, self.learning_rate)
+            stream = optimiser, check_random_state(self.random_state)
         best, loop = continue_training(model, problem, settings, *stream)
         self._stream = stream
         model = self._units.model(best)

@@ -206,19 +206,19 @@ def block_lengths(z, gradient, starts, step):
 
 
 @_loops
-def block_residuals(z, gradient, starts, moved, proximal, step):
-    """Return how far a proximal step takes each block, by the step size (g,).
+def block_residuals(z, gradient, starts, moved, proximal):
+    """Return how far a proximal step of length one takes each block (g,).
 
-    `moved` (g,) are the norms of the blocks of z - step * gradient, and `proximal` (g,)
-    what the proximal operator makes of them.
+    `moved` (g,) are the norms of the blocks of z - gradient, and `proximal` (g,) what
+    the proximal operator makes of them.
     """
     residuals = np.empty(len(starts) - 1)
     for block in range(len(residuals)):
         factor = proximal[block] / moved[block] if moved[block] > 0 else 0.0
         square = 0.0
         for i in range(starts[block], starts[block + 1]):
-            square += (z[i] - factor * (z[i] - step * gradient[i])) ** 2
-        residuals[block] = np.sqrt(square) / step
+            square += (z[i] - factor * (z[i] - gradient[i])) ** 2
+        residuals[block] = np.sqrt(square)
     return residuals
 
 

@@ -49,7 +49,6 @@ from skdiffclust.gemini._sparse_rows import (
     centered,
     column_squares,
     near_one,
-    numbers_of_rows,
     weighted_means,
 )
 from skdiffclust.gemini._supervision import Supervision
@@ -222,7 +221,7 @@ class Units:
     def l2_of(self, l2, dtype):
         """Return the factors of the squares of input weights, and of other weights.
 
-        They multiply arrays of a dtype, whose gradients are squared.
+        They multiply arrays of a dtype, whose gradients are squared. () without `l2`.
         """
         divisor = self.alpha * self.features
         largest = float(np.finfo(dtype).max) ** 0.5 / 100
@@ -232,7 +231,7 @@ class Units:
                 f"{self.features:.3g}, where the penalty would exceed the objective by "
                 f"more than {largest:.1g}. Got {l2} instead. Rescale X."
             )
-        return (l2 / divisor, l2 / self.objective) if l2 else (0.0, 0.0)
+        return (l2 / divisor, l2 / self.objective) if l2 else ()
 
     def model(self, model):
         """Return the model of features in the unit of the user."""
@@ -271,8 +270,8 @@ class Problem:
     row_weights: np.ndarray  # (n,), sum to one
     relation: object
     objective: Callable
-    l2: float = 0.0  # for the weights that are multiplied with features
-    inner_l2: float | None = None  # for all others; None is the same
+    # For the weights that are multiplied with features and for others; () without.
+    l2: tuple = ()
     constraints: Constraints | None = None
     # "ova" or "ovo" for the MMD of features, which is compiled; None for all else.
     compiled_mode: str | None = None
@@ -317,10 +316,6 @@ class Problem:
         relation = None if self.relation is None else self.relation.take(rows)
         return weights, relation
 
-    def on_numbers(self):
-        """Return the problem for free assignments, whose X numbers distinct samples."""
-        return replace(self, X=numbers_of_rows(self.X))
-
 
 def make_problem(settings, samples, units=None):
     """Return the Problem of Samples; `units` are those of an earlier one, if given."""
@@ -340,7 +335,6 @@ def make_problem(settings, samples, units=None):
     if relation is None:
         relation = settings.relation(rows, X, units)
     is_dense = isinstance(getattr(relation, "features", None), np.ndarray)
-    l2, inner_l2 = units.l2_of(settings.l2, X.dtype)
     device = "cpu"
     if settings.kind == "mlp" and not isinstance(rows, SparseRows):
         device = resolve_device(settings.device, settings.name)
@@ -352,8 +346,7 @@ def make_problem(settings, samples, units=None):
         constraints=samples.constraints,
         compiled_mode=settings.compares if is_dense else None,
         units=units,
-        l2=l2,
-        inner_l2=inner_l2,
+        l2=units.l2_of(settings.l2, X.dtype),
         device=None if device == "cpu" else device,
     )
 

@@ -9,7 +9,6 @@ from skdiffclust._history import EpochLoop, report_by_the_whole
 from skdiffclust.gemini._base import positive
 from skdiffclust.gemini._path import model_of_step
 from skdiffclust.gemini._sparse_rows import centered
-from skdiffclust.gemini._starts import make_starts
 from skdiffclust.gemini._walk import Options, Task, path_steps, uncertified
 
 # Largest factor from one penalty of the path of a subset to the next.
@@ -138,9 +137,10 @@ def resample(settings, samples, rows, seed, alphas):
         min_features=1,
         max_alpha=alphas[-1] * _SAME,
     )
-    steps, loops, task, _ = report_by_the_whole(
+    steps, loops, walk = report_by_the_whole(
         steps_of, settings, samples.take(rows), seed, options
     )
+    task = walk.task
     units = task.problem.units
     steps = [units.step(step, settings.kind) for step in steps]
     penalties = [step.alpha for step in steps]
@@ -158,18 +158,16 @@ def resample(settings, samples, rows, seed, alphas):
 
 
 def steps_of(settings, samples, seed, options, loops=None):
-    """Return the Steps of a path, the loops that it is judged by, its Task and Starts.
+    """Return the Steps of a path, the loops that it is judged by, and its Walk.
 
     No warning of too few clusters is issued here: stability judges them, or the fit
     reports them in the end. By default, the path takes as many loops as it needs,
     without callbacks.
     """
     task = Task.of(settings, samples)
-    rng = np.random.RandomState(seed)
-    starts = make_starts(task.problem, settings, rng)
     if loops is None:
         loops = (EpochLoop(settings.name, **settings.training) for _ in count())
-    walked = list(path_steps(task, starts, loops, rng, options))
+    walked = list(path_steps(task, loops, seed, options))
     walk, _ = walked[-1]
     kkts = np.array([step.kkt for _, step in walked])
-    return [step for _, step in walked], uncertified(walk.taken, kkts), task, starts
+    return [step for _, step in walked], uncertified(walk.taken, kkts), walk

@@ -1,13 +1,10 @@
 """Checkpoints of a path, from which it continues bit for bit."""
 
-from numbers import Integral
-
 import numpy as np
 
 from skdiffclust._checkpoint import (
     STREAM_VALUES,
     Checkpoint,
-    check_checkpoint,
     identify,
     probe_rows,
     restore_stream,
@@ -92,18 +89,16 @@ def _state(walk):
     return stream_arrays(walk.rng) | walk.arrays()
 
 
+def arrays_of_samples(samples):
+    """Return the arrays that Samples consist of, by name."""
+    arrays = arrays_of_rows(samples.X) | {"sample_weight": samples.row_weights}
+    arrays["precomputed"] = samples.precomputed and samples.precomputed.matrix
+    return arrays | (vars(samples.constraints) if samples.constraints else {})
+
+
 def _identity(task, params):
     """Return what identifies a Task and parameters, for a checkpoint."""
     problem = task.problem
-    data = {
-        **arrays_of_rows(problem.X),
-        "unit": np.array(problem.units.features),
-        "sample_weight": problem.row_weights,
-    }
-    if problem.constraints is not None:
-        data |= vars(problem.constraints)
-    if task.samples.precomputed is not None:
-        data["precomputed"] = problem.relation.matrix
     used = {"kernel": "kernel", "distance": "metric"}.get(task.settings.relation_kind)
     unused = {"kernel", "metric"} - {used}
     params = {name: value for name, value in params.items() if name not in unused}
@@ -112,15 +107,4 @@ def _identity(task, params):
         relation = problem.relation.take(probe_rows(len(problem.X)))
         has_features = hasattr(relation, "features")
         outputs[used] = relation.features if has_features else relation.matrix
-    return identify(data, params, outputs)
-
-
-def check_seed(name, checkpoint, resume, random_state):
-    """Refuse invalid parameters of a method that draws the same samples again."""
-    check_checkpoint(name, checkpoint, resume)
-    if checkpoint is not None and not isinstance(random_state, Integral):
-        raise ValueError(
-            f"The 'random_state' parameter of {name.partition('.')[0]} must be an "
-            "integer with a checkpoint, so that the same samples and weights are drawn "
-            f"again. Got {random_state!r} instead. Set it."
-        )
+    return identify(arrays_of_samples(task.samples), params, outputs)

@@ -75,7 +75,7 @@ class Point:
         """Residuals (g,) of a proximal step of length one, over the penalty."""
         proximal = self._penalty.prox_of_norms(self._moved, 1.0)
         residuals = kernels.block_residuals(
-            self.z, self.gradient, self.starts, self._moved, proximal, 1.0
+            self.z, self.gradient, self.starts, self._moved, proximal
         )
         return residuals / self._penalty.thresholds
 

@@ -7,7 +7,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._checkpoint import check_checkpoint
@@ -35,7 +35,7 @@ from skdiffclust.gemini._problem import read_samples
 from skdiffclust.gemini._relations import KERNELS, METRICS
 from skdiffclust.gemini._resume import PathCheckpoint
 from skdiffclust.gemini._sparse_rows import have_equal_columns
-from skdiffclust.gemini._starts import make_starts, warn_if_unequal
+from skdiffclust.gemini._starts import warn_if_unequal
 from skdiffclust.gemini._walk import (
     TOLERANCE,
     TRAINED_TOLERANCE,
@@ -332,9 +332,7 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
         settings = task.settings
         training = Training(self, task.samples.X, y, n_init=None, **settings.training)
         loops = iter(training)
-        rng = check_random_state(self.random_state)
-        starts = make_starts(task.problem, settings, rng)
-        walk, first = first_stage(task, starts, loops, rng)
+        walk, first = first_stage(task, loops, self.random_state)
         step = first
         history = training.best.history
         units = task.problem.units
@@ -348,7 +346,7 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
         next(loops, None)
         step = replace(units.step(step, settings.kind), alpha=float(self.alpha))
         self._publish(step, task)
-        warn_if_unequal(task.samples, first.labels, starts, "SparseGEMINI")
+        warn_if_unequal(task.samples, first.labels, walk.starts, "SparseGEMINI")
         warn_of_step(step, task, np.array([step.kkt]))
         self.history_ = units.history(history)
         training.finish(uncertified(training.loops[-1:], step.kkt))
@@ -460,19 +458,16 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
         training = Training(self, task.samples.X, y, n_init=None, **settings.training)
         loops = iter(training)
         steps = []
-        rng = starts = begun = None
+        begun = None
         if checkpoint is not None:
             params = self.get_params(deep=False) | options
             checkpoint = PathCheckpoint(checkpoint, task, params)
             walk = new_walk(task, loops)
             steps = checkpoint.open(walk, resume=resume)
             begun = (walk, steps[-1]) if steps else None
-        if not steps:
-            rng = check_random_state(self.random_state)
-            starts = make_starts(task.problem, settings, rng)
         try:
             for walk, step in path_steps(
-                task, starts, loops, rng, Options(**options), begun
+                task, loops, self.random_state, Options(**options), begun
             ):
                 steps.append(step)
                 if checkpoint is not None:
@@ -489,8 +484,7 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
             )
         training.stop()
         next(loops, None)
-        if starts is not None:
-            warn_if_unequal(task.samples, steps[0].labels, starts, "SparseGEMINI")
+        warn_if_unequal(task.samples, steps[0].labels, walk.starts, "SparseGEMINI")
         path = make_path(steps, task, keep_threshold, clone(self), self._shared(task))
         chosen = path.steps[path.chosen]
         self._publish(chosen, task)

@@ -17,7 +17,7 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from skdiffclust._checkpoint import Checkpoint, identify
+from skdiffclust._checkpoint import Checkpoint, check_checkpoint, identify
 from skdiffclust._compat import (
     CallbackSupportMixin,
     Interval,
@@ -46,9 +46,9 @@ from skdiffclust.gemini._resampling import (
     resample,
     steps_of,
 )
-from skdiffclust.gemini._resume import check_seed
+from skdiffclust.gemini._resume import arrays_of_samples
 from skdiffclust.gemini._sparse_gemini import SparseGEMINI
-from skdiffclust.gemini._sparse_rows import arrays_of_rows, near_one
+from skdiffclust.gemini._sparse_rows import near_one
 from skdiffclust.gemini._stability import (
     LEAST_RATIO,
     cluster_stability,
@@ -317,7 +317,13 @@ class SparseGEMINICV(
             clusters is supported by the data, links are not satisfied, or steps of the
             paths have not converged after `max_iter` epochs, once for all of them.
         """
-        check_seed("SparseGEMINICV.fit", checkpoint, resume, self.random_state)
+        check_checkpoint("SparseGEMINICV.fit", checkpoint, resume)
+        if checkpoint is not None and not isinstance(self.random_state, Integral):
+            raise ValueError(
+                "The 'random_state' parameter of SparseGEMINICV must be an integer "
+                "with a checkpoint, so that the same samples and weights are drawn "
+                f"again. Got {self.random_state!r} instead. Set it."
+            )
         given = (sample_weight, precomputed, partial_labels, must_link, cannot_link)
         self._refuse_unrequested(given)
         sparse = self._sparse()
@@ -357,13 +363,14 @@ class SparseGEMINICV(
         with callback_management_context(sparse):
             watched = Training(sparse, X, y, n_init=None, **settings.training)
             loops = iter(watched)
-            steps, judged, task, starts = report_by_the_whole(
+            steps, judged, walk = report_by_the_whole(
                 steps_of, settings, whole, seed, options, loops
             )
             watched.stop()
             next(loops, None)
             unfitted = clone(sparse)
-            path = make_path(steps, task, _KEEP_THRESHOLD, unfitted, task.shared)
+            shared = walk.task.shared
+            path = make_path(steps, walk.task, _KEEP_THRESHOLD, unfitted, shared)
             # Its callbacks see the fit end with the step that the path chooses.
             vars(sparse).update(vars(path.select()))
             watched.finish([])
@@ -407,7 +414,7 @@ class SparseGEMINICV(
         logits = self.estimator_._logits_of(samples.X)
         self.probabilities_ = self.estimator_._assignments(logits).max(axis=1)
         report_clusters(named, self.labels_, samples.constraints)
-        warn_if_unequal(samples, self.labels_, starts, "SparseGEMINICV")
+        warn_if_unequal(samples, self.labels_, walk.starts, "SparseGEMINICV")
         self._publish_structure(structure, n_clusters, X, present, rng)
         training.finish([])
         warn_if_unfinished("SparseGEMINICV", judged, settings.max_iter)
@@ -593,10 +600,7 @@ class SparseGEMINICV(
             del params[name]
         params["n_clusters"] = sparse.n_clusters
         n_samples, n_features = samples.X.shape
-        arrays = arrays_of_rows(samples.X) | {"sample_weight": samples.row_weights}
-        arrays["precomputed"] = samples.precomputed and samples.precomputed.matrix
-        arrays |= vars(samples.constraints) if samples.constraints else {}
-        arrays["alphas"] = alphas
+        arrays = arrays_of_samples(samples) | {"alphas": alphas}
         store = Checkpoint(checkpoint, "SparseGEMINICV.fit", identify(arrays, params))
         records, _ = store.open(
             resume=resume,

@@ -118,7 +118,8 @@ def column_squares(X, row_weights):
         return np.einsum("i,ij,ij->j", weights, X, X, dtype=np.float64)
     matrix = X.matrix.astype(np.float64, copy=False)
     means, variances = mean_variance_axis(matrix, axis=0, weights=weights)
-    return weights.sum() * (variances + np.square(means - X.means))
+    # Rounding may leave a constant column a variance below zero.
+    return weights.sum() * (variances.clip(0) + np.square(means - X.means))
 
 
 def covariance(X, row_weights):

@@ -25,6 +25,7 @@ from skdiffclust.gemini._problem import Problem
 from skdiffclust.gemini._sparse_rows import (
     SparseRows,
     near_one,
+    numbers_of_rows,
     squared_norms,
 )
 from skdiffclust.gemini._supervision import broken_links
@@ -86,7 +87,7 @@ def make_starts(problem, settings, rng):
     sizes = settings.layer_sizes(problem.X.shape[1])
     numbered = problem
     if kind == "free":
-        numbered = problem.on_numbers()
+        numbered = replace(problem, X=numbers_of_rows(problem.X))
         sizes[0] = int(numbered.X.max()) + 1
 
     def new():
@@ -154,9 +155,9 @@ def warn_if_unequal(samples, labels, starts, name):
     """Warn if k-means found clear clusters of less even sizes than those of a fit.
 
     The fit is that of an estimator `name`, with labels (n,), on Samples from the
-    Starts.
+    Starts, which a fit that was resumed does not have.
     """
-    if starts.k_means is None:
+    if starts is None or starts.k_means is None:
         return
     rows, others = starts.rows, starts.k_means
     if rows is None:

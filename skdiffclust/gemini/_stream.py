@@ -1,9 +1,6 @@
 """The epochs of GEMINI on the next samples of a stream."""
 
-from sklearn.utils import check_random_state
-
 from skdiffclust._history import EpochLoop
-from skdiffclust._optimisers import Adam
 from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._training import train_model
 
@@ -31,11 +28,6 @@ def check_given(precomputed, was_given):
             f"call or in none. Got {'None' if precomputed is None else 'a matrix'} "
             "instead. Do as in the first call, or call fit to start again."
         )
-
-
-def new_stream(model, settings, random_state):
-    """Return what is kept from call to call: the optimiser, and a random stream."""
-    return Adam(model.arrays, settings.learning_rate), check_random_state(random_state)
 
 
 def continue_training(fitted, problem, settings, optimiser, random_state):

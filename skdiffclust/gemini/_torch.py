@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -23,7 +24,6 @@ from skdiffclust._warnings import warn
 from skdiffclust.gemini._objectives import OBJECTIVES, mode_for
 from skdiffclust.gemini._relations import Matrix
 from skdiffclust.gemini._training import logits_loss
-from skdiffclust.gemini._transport import transport
 
 _ROUNDINGS = 8
 
@@ -175,7 +175,7 @@ class GEMINILoss(nn.Module):
             return -self._divergence(assignments)
         relation = self._check(assignments, X)
         if self.objective == "wasserstein":
-            return -_wasserstein(assignments, relation, self.mode).to(logits.dtype)
+            return -self._wasserstein(assignments, relation)
         return -self._mmd(assignments, relation)
 
     def _check(self, assignments, X):
@@ -227,6 +227,17 @@ class GEMINILoss(nn.Module):
             terms = self.reduce((second * f(ratio / second)).sum(dim=0)) / n_rows
             total = total + weight * (share * terms).sum()
         return total
+
+    def _wasserstein(self, assignments, relation):
+        """Return the Wasserstein objective of assignments (n, k), solved in NumPy."""
+        n_rows = len(assignments)
+        value, gradient = OBJECTIVES["wasserstein"].with_gradient(self.mode)(
+            to_numpy(assignments),
+            np.full(n_rows, 1 / n_rows),
+            Matrix(to_numpy(relation).astype(np.float64)),
+        )
+        gradient = to_tensor(gradient, assignments.device, assignments.dtype)
+        return _Stored.apply(assignments, value, gradient)
 
     def _mmd(self, assignments, relation):
         """Return the MMD from S_k = pi_k (m_k - m), as the NumPy definition does."""
@@ -284,43 +295,16 @@ def _safe_sqrt(squares, noise):
     return torch.where(real, torch.where(real, squares, 1.0).sqrt(), 0.0)
 
 
-def _wasserstein(assignments, distances, mode):
-    """Return the Wasserstein objective; gradients flow through the densities."""
-    # As in NumPy: an empty cluster has a density as well.
-    assignments = assignments.clamp_min(torch.finfo(torch.float32).tiny).double()
-    share = assignments.mean(dim=0)
-    densities = (assignments / assignments.sum(dim=0)).T
-    matrix = Matrix(distances.double().cpu().numpy())
-    uniform = torch.full_like(densities[0], 1 / len(assignments))
-    if mode == "ova":
-        costs = [_cost(p, uniform, matrix, k) for k, p in enumerate(densities)]
-        return (share * torch.stack(costs)).sum()
-    total = share.sum() * 0.0
-    for k in range(len(share)):
-        for other in range(k):
-            cost = _cost(densities[k], densities[other], matrix, (k, other))
-            total = total + 2 * share[k] * share[other] * cost
-    return total
-
-
-def _cost(first, second, matrix, key):
-    """Return the cost of transport between densities (n,), by its potentials."""
-    arrays = [t.detach().double().cpu().numpy() for t in (first, second)]
-    _, potentials = transport(*arrays, matrix, key)
-    u, v = (torch.as_tensor(p).to(first) for p in potentials)
-    return first @ u + second @ v
-
-
 # ------------------------------------------------------------------ a module as model
 
 
 class _Stored(torch.autograd.Function):
-    """A known value, whose gradient by the logits is known as well."""
+    """A value that is known, whose gradient by its argument is known as well."""
 
     @staticmethod
-    def forward(ctx, logits, value, gradient):
+    def forward(ctx, argument, value, gradient):
         ctx.save_for_backward(gradient)
-        return logits.new_tensor(value)
+        return argument.new_tensor(value)
 
     @staticmethod
     def backward(ctx, by_value):
@@ -405,8 +389,8 @@ class ModuleModel:
     def _decay(self):
         """Return l2 times the sum of squares of all parameters but vectors."""
         total = self._parameters[0].new_zeros(())
-        l2 = self._problem.inner_l2
-        if l2:
+        if self._problem.l2:
+            _, l2 = self._problem.l2
             for parameter in self._parameters:
                 if parameter.ndim > 1:
                     total = total + l2 * parameter.square().sum()

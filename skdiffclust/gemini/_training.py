@@ -19,15 +19,14 @@ def loss_and_gradients(model, problem, rows=None):
     times the penalty for links and labels. `rows` (m,) are the samples of a batch, None
     for all.
     """
-    X = problem.X if rows is None else problem.X[rows]
     if problem.device is None:
-        logits, inputs = model.forward(X)
-        loss, value, gradient = logits_loss(problem, logits, rows)
-        gradients = model.backward(gradient, inputs)
+        backward = model.backward
+        logits, inputs = model.forward(problem.X if rows is None else problem.X[rows])
     else:
+        backward = problem.on_device.backward
         logits, inputs = problem.on_device.forward(model, rows)
-        loss, value, gradient = logits_loss(problem, logits, rows)
-        gradients = problem.on_device.backward(gradient, inputs)
+    loss, value, gradient = logits_loss(problem, logits, rows)
+    gradients = backward(gradient, inputs)
     if problem.l2:
         loss += _add_decay(model, gradients, problem)
     return loss, value, gradients
@@ -51,9 +50,11 @@ def logits_loss(problem, logits, rows=None):
         gradient = softmax_backward(assignments, -by_assignments)
     loss = -value
     if problem.constraints is not None:
-        supervision = problem.supervision
-        if rows is not None:
-            supervision = Supervision.of(problem.constraints, rows)
+        supervision = (
+            problem.supervision
+            if rows is None
+            else Supervision.of(problem.constraints, rows)
+        )
         assignments = softmax(logits)
         penalty, by_assignments = supervision.penalty(assignments)
         loss += _LINK_WEIGHT * penalty
@@ -64,10 +65,9 @@ def logits_loss(problem, logits, rows=None):
 def _add_decay(model, gradients, problem):
     """Add the gradient of l2 times the sum of squared weights; return the value."""
     total = 0.0
-    inner = problem.l2 if problem.inner_l2 is None else problem.inner_l2
     for name, array, gradient in zip(model.names, model.arrays, gradients, strict=True):
         if not name.startswith("biases"):
-            factor = problem.l2 if name in model.input_names else inner
+            factor = problem.l2[name not in model.input_names]
             gradient += 2 * factor * array
             total += factor * float(np.vdot(array, array))
     return total

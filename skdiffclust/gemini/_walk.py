@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from skdiffclust._assignments import softmax
 from skdiffclust._optimisers import Adam, Momentum
@@ -26,7 +27,7 @@ from skdiffclust.gemini._path import (
 from skdiffclust.gemini._penalties import GroupLasso, Groups, factors_of_groups
 from skdiffclust.gemini._problem import Problem, Samples, Settings, make_problem
 from skdiffclust.gemini._sparse_rows import centered, column_squares, take_columns
-from skdiffclust.gemini._starts import matched, ordered, softened
+from skdiffclust.gemini._starts import make_starts, matched, ordered, softened
 from skdiffclust.gemini._training import loss_and_gradients, train_model
 
 # The largest certificate of a solution.
@@ -138,12 +139,13 @@ class Walk:
     Steps of a linear model with a tolerance are solved and certified, see `_solver`;
     others are trained, until their certificate is at most the tolerance if there is
     one. `loops` yields the loops of training; those of the steps so far are in
-    `taken`.
+    `taken`. `starts` are those of the first stage, None if it is not part of the walk.
     """
 
-    def __init__(self, task: Task, model, rng, loops: Iterator):
+    def __init__(self, task: Task, model, rng, loops: Iterator, starts=None):
         self.task = task
         self.rng = rng
+        self.starts = starts
         self.taken = []
         self.model = type(model).from_arrays([array.copy() for array in model.arrays])
         self._loops = loops
@@ -349,13 +351,12 @@ def _copy_into(arrays, values):
         array[...] = new
 
 
-def first_stage(task, starts, loops, rng):
-    """Train the models of Starts without penalty; return the Walk from the best one.
-
-    Also returns its first Step.
-    """
+def first_stage(task, loops, random_state):
+    """Train initial models without penalty; return the best as a Walk and its Step."""
     settings = task.settings
     problem = task.problem
+    rng = check_random_state(random_state)
+    starts = make_starts(problem, settings, rng)
     runs = []
     for number, (model, loop) in enumerate(zip(starts.models, loops, strict=False)):
         is_final = number == starts.final
@@ -386,21 +387,21 @@ def first_stage(task, starts, loops, rng):
         start = trained[int(np.argmin(losses[: starts.n_trained]))]
         own = start.forward(problem.X)[0].argmax(axis=1)
         start = matched(start, own, logits.argmax(axis=1))
-    walk = Walk(task, start, rng, loops)
+    walk = Walk(task, start, rng, loops, starts)
     step = walk.step_of(best, logits, 0.0, runs[number].n_iter)
     walk.scale = abs(step.objective)
     return walk, step
 
 
-def path_steps(task, starts, loops, rng, options, begun=None):
+def path_steps(task, loops, random_state, options, begun=None):
     """Yield the Walk and its newest Step, for growing penalties under Options.
 
     The first step has no penalty, and the last one at most `min_features`. `begun` is
-    the Walk and the Step that a path continues from, without Starts. With `refine`,
+    the Walk and the Step that a path continues from. With `refine`,
     where more than one group leaves at once, the step is taken back and the penalty
     between the two is tried first.
     """
-    walk, step = begun or first_stage(task, starts, loops, rng)
+    walk, step = begun or first_stage(task, loops, random_state)
     if begun is None:
         yield walk, step
     unit = task.problem.units.alpha

@@ -5,7 +5,6 @@ import pytest
 from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_validate
-from sklearn.utils.validation import has_fit_parameter
 
 from skdiffclust import SpanningForestClustering, SpanningForestEmbedding
 from skdiffclust.metrics import links_to_incidence, silhouette_scorer
@@ -32,7 +31,11 @@ def test_contradiction_through_the_closure_names_the_pair(constrained, blobs):
 @pytest.mark.parametrize(
     "metadata, message",
     [
-        ({"must_link": [[0, 90]]}, "links_to_incidence"),
+        ({"must_link": [[0, 90]]}, "Got the index 90.*links_to_incidence"),
+        (
+            {"must_link": [[0, 1], [1, 2]], "cannot_link": [[0, 2]]},
+            "contradict",
+        ),
         ({"must_link": [[-1, 3]]}, "'must_link' parameter"),
         ({"partial_labels": [0, 1]}, "'partial_labels' parameter"),
         ({"partial_labels": np.full(90, 0.5)}, "'partial_labels' parameter"),
@@ -47,28 +50,6 @@ def test_contradiction_through_the_closure_names_the_pair(constrained, blobs):
 def test_constraints_that_cannot_be_meant(constrained, blobs, metadata, message):
     with pytest.raises(ValueError, match=message):
         constrained.fit(blobs, **metadata)
-
-
-def test_pairs_beyond_the_rows_are_refused(estimator, blobs):
-    if not has_fit_parameter(estimator, "must_link"):
-        return
-    with pytest.raises(ValueError, match="Got the index 90.*links_to_incidence"):
-        estimator.fit(blobs, must_link=[[0, 90]])
-
-
-def test_links_that_contradict_are_refused(estimator, blobs):
-    if not has_fit_parameter(estimator, "must_link"):
-        return
-    with pytest.raises(ValueError, match="contradict"):
-        estimator.fit(blobs, must_link=[[0, 1], [1, 2]], cannot_link=[[0, 2]])
-
-
-def test_fewer_clusters_than_classes_are_refused(estimator, blobs):
-    if not has_fit_parameter(estimator, "partial_labels"):
-        return
-    estimator.set_params(n_clusters=3)
-    with pytest.raises(ValueError, match="at least 4, the number of classes|least 4"):
-        estimator.fit(blobs, partial_labels=np.arange(len(blobs)) % 4)
 
 
 def test_a_constrained_forest_has_as_many_edges_as_it_must():

@@ -28,19 +28,9 @@ def test_rows_that_are_not_finite(estimator, blobs, fit, bad):
     if np.isnan(bad) and estimator.__sklearn_tags__().input_tags.allow_nan:
         assert np.isfinite(fit(estimator, X).cluster_centers_).all()
         return
-    with pytest.raises(ValueError, match="Input X contains (NaN|infinity)"):
-        fit(estimator, X)
-
-
-def test_missing_values_are_answered_with_an_imputer(estimator, blobs, fit, answer):
-    if estimator.__sklearn_tags__().input_tags.allow_nan:
-        return
-    X = blobs.copy()
-    X[7, 2] = np.nan
-    with pytest.raises(
-        ValueError, match="(?s)contains NaN.*AssociativeImputer"
-    ) as refused:
+    with pytest.raises(ValueError, match="Input X contains (NaN|infinity)") as refused:
         fit(estimator, pd.DataFrame(X))
+    assert ("AssociativeImputer" in str(refused.value)) == np.isnan(bad)
     assert "supervised" not in str(refused.value)
 
 
@@ -94,13 +84,6 @@ def test_distances_that_overflow_are_refused_at_once(estimator, fit, dtype, scal
         assert "distances overflow: rescale X" in message or "float32" in message
     else:
         assert dtype == np.float32
-
-
-@pytest.mark.parametrize("scale", [1e-200, -1e-160])
-def test_distances_that_underflow_are_refused(estimator, fit, scale):
-    X = np.random.default_rng(0).normal(size=(60, 3)) * scale
-    with pytest.raises(ValueError, match="float64.*distances underflow: rescale X"):
-        fit(estimator, X)
 
 
 @pytest.mark.parametrize("model", [ClAM(3), GEMINI(3)], ids=repr)
@@ -159,22 +142,15 @@ def test_a_huge_offset_changes_nothing(clusterer, blobs):
 
 
 @pytest.mark.few_epochs
-def test_all_rows_equal(clusterer):
-    with pytest.warns(ConvergenceWarning, match="1 cluster"):
-        clusterer.fit(np.ones((20, 3)))
-    assert clusterer.n_clusters_ == 1
-    assert clusterer.labels_.tolist() == [0] * 20
-
-
-def test_an_embedding_of_equal_rows_is_one_point(estimator, fit, answer):
+def test_all_rows_equal(estimator, fit, answer):
     X = np.ones((20, 3))
-    with np.errstate(all="raise"):
-        try:
-            Z = answer(fit(estimator, X), X)
-        except ConvergenceWarning as warning:
-            assert "1 cluster" in str(warning)
-        else:
-            assert np.isfinite(Z).all() and (Z == Z[0]).all()
+    with np.errstate(all="raise"), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        Z = answer(fit(estimator, X), X)
+    assert np.isfinite(Z).all() and (Z == Z[0]).all()
+    if hasattr(estimator, "labels_"):
+        assert any("1 cluster" in str(warning.message) for warning in caught)
+        assert estimator.n_clusters_ == 1
 
 
 def test_fewer_distinct_rows_than_clusters(clusterer):
@@ -343,7 +319,7 @@ def test_sparse_rows_give_the_labels_of_dense_ones(estimator, blobs, fit, answer
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("unit", [1e-165, 1e-300])
+@pytest.mark.parametrize("unit", [1e-165, -1e-165, 1e-300])
 def test_squares_that_underflow_are_refused(estimator, blobs, fit, container, unit):
     if (
         container is not np.asarray

@@ -98,8 +98,6 @@ def test_features_that_are_dropped_change_no_probability(global_random_seed):
     X, _ = overlapping(global_random_seed, d=6, n=200)
     sparse = SparseGEMINI(2, **FAST)
     path = sparse.path(X, min_features=1)
-    moved = X.copy()
-    moved[:, 1:] += 100
     for model in (path.select(n_features=1), path.select(n_features=3)):
         dropped = np.flatnonzero(model.feature_norms_ == 0)
         assert len(dropped) > 2

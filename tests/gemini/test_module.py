@@ -17,6 +17,7 @@ from skdiffclust import GEMINI
 from skdiffclust.gemini import _problem
 
 torch = pytest.importorskip("torch")
+IRIS = load_iris().data
 
 
 def linear(n_features, n_clusters, seed=0):
@@ -139,22 +140,27 @@ def test_links_are_met():
     assert adjusted_rand_score(y == 0, gemini.labels_) == 1.0
 
 
-def test_what_is_no_good_module_is_refused():
-    X, _ = load_iris(return_X_y=True)
-    with pytest.raises(TypeError, match=r"nn.Module. Got builtin_function"):
-        GEMINI(3, model=abs).fit(X)
-    with pytest.raises(ValueError, match="have parameters to train. Got a ReLU"):
-        GEMINI(3, model=torch.nn.ReLU()).fit(X)
-    with pytest.raises(ValueError, match="each of 3 clusters. Got shape"):
-        GEMINI(3, model=linear(4, 2)).fit(X)
-    with pytest.raises(ValueError, match="must fit float32"):
-        GEMINI(3, model=network(4, 3)).fit(X * 1e50)
-    with pytest.raises(ValueError, match="must be an integer with a module"):
-        GEMINI("auto", model=linear(4, 2)).fit(X)
-    with pytest.raises(ValueError, match="devices present"):
-        GEMINI(3, model=linear(4, 3), device="abacus").fit(X)
-    with pytest.raises(ValueError, match="must be 'free' for a precomputed"):
-        GEMINI(3, model=linear(150, 3), kernel="precomputed").fit(X @ X.T)
+@pytest.mark.parametrize(
+    "params, X, error, message",
+    [
+        ({"model": abs}, IRIS, TypeError, r"nn.Module. Got builtin_function"),
+        ({"model": torch.nn.ReLU()}, IRIS, ValueError, "to train. Got a ReLU"),
+        ({"model": linear(4, 2)}, IRIS, ValueError, "each of 3 clusters. Got shape"),
+        ({"model": network(4, 3)}, IRIS * 1e50, ValueError, "must fit float32"),
+        ({"n_clusters": "auto"}, IRIS, ValueError, "must be an integer with a module"),
+        ({"device": "abacus"}, IRIS, ValueError, "devices present"),
+        (
+            {"model": linear(150, 3), "kernel": "precomputed"},
+            IRIS @ IRIS.T,
+            ValueError,
+            "must be 'free' for a precomputed",
+        ),
+    ],
+)
+def test_what_is_no_good_module_is_refused(params, X, error, message):
+    gemini = GEMINI(3, model=linear(4, 3))
+    with pytest.raises(error, match=message):
+        gemini.set_params(**params).fit(X)
 
 
 @pytest.mark.gpu

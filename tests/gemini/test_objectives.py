@@ -1,19 +1,16 @@
-"""The objectives, against their definitions, central differences, and autograd."""
+"""The objectives, against their definitions and central differences."""
 
-import itertools
 import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import linprog
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 
 from skdiffclust.gemini import available_objectives, gemini_score
 from skdiffclust.gemini._objectives import OBJECTIVES
-from skdiffclust.gemini._relations import Features, make_relation
+from skdiffclust.gemini._relations import make_relation
 
 RELATIONS = {
     "kernel": ["linear", "rbf", lambda a, b: np.exp(-np.abs(a - b).sum())],
@@ -26,11 +23,30 @@ CASES = [
     for mode in ("ova", "ovo")
     for relation in RELATIONS[row.relation]
 ]
-F_DIVERGENCES = {
-    "kl": lambda r: r * r.log(),
-    "tv": lambda r: (r - 1).abs() / 2,
-    "hellinger": lambda r: 1 - r.sqrt(),
-    "chi2": lambda r: (r - 1) ** 2,
+
+
+def marginals(n):
+    """Return the matrix that takes a flat plan (n * n,) to its two margins."""
+    return np.vstack([np.kron(np.eye(n), np.ones(n)), np.tile(np.eye(n), n)])
+
+
+# Distances of two densities (n,); those of a relation take its matrix (n, n).
+ORACLES = {
+    "kl": lambda p, q: np.sum(p * np.log(p / q)),
+    "tv": lambda p, q: np.abs(p - q).sum() / 2,
+    "hellinger": lambda p, q: 1 - np.sqrt(p * q).sum(),
+    "chi2": lambda p, q: np.sum(np.square(p - q) / q),
+    "mmd": lambda p, q, K: np.sqrt(max((p - q) @ K @ (p - q), 0)),
+    "wasserstein": lambda p, q, D: (
+        linprog(
+            D.ravel(),
+            A_eq=np.vstack(
+                [np.kron(np.eye(len(p)), np.ones(len(p)))]
+                + [np.tile(np.eye(len(p)), len(p))]
+            ),
+            b_eq=np.concatenate([p, q]),
+        ).fun
+    ),
 }
 
 
@@ -49,49 +65,22 @@ def relation_of(name, X, choice):
     return make_relation(kind, X, choice, choice)
 
 
-def transport_cost(first, second, distances):
-    n = len(first)
-    rows = np.kron(np.eye(n), np.ones(n)), np.kron(np.ones(n), np.eye(n))
-    return linprog(
-        distances.ravel(), A_eq=np.vstack(rows), b_eq=np.concatenate([first, second])
-    ).fun
-
-
-def brute_force(name, mode, P, w, relation):
-    """Return the double sums of the definition, one pair of densities at a time."""
-    import torch
-
-    share = P.T @ w
-    densities = (P * w[:, None] / share).T
-    if name == "mmd":
-        product = getattr(relation, "matrix", None)
-        if product is None:
-            product = relation.features @ relation.features.T
-
-        def distance(p, q):
-            return np.sqrt(max((p - q) @ product @ (p - q), 0))
-    elif name == "wasserstein":
-
-        def distance(p, q):
-            return transport_cost(p, q, relation.matrix)
-    else:
-
-        def distance(p, q):
-            return float(q @ F_DIVERGENCES[name](torch.tensor(p / q)).numpy())
-
-    if mode == "ova":
-        return sum(s * distance(p, w) for s, p in zip(share, densities, strict=True))
-    pairs = itertools.product(zip(share, densities, strict=True), repeat=2)
-    return sum(s * t * distance(p, q) for (s, p), (t, q) in pairs)
-
-
-@pytest.mark.torch
 @pytest.mark.parametrize("name, mode, choice", CASES)
 def test_value_is_the_definition(name, mode, choice, global_random_seed):
     X, P, w = problem(global_random_seed)
     relation = relation_of(name, X, choice)
+    matrices = []
+    if choice is not None:
+        has_matrix = hasattr(relation, "matrix")
+        matrices = [relation.matrix if has_matrix else X @ X.T]
+    share = P.T @ w
+    pairs = [(s, p) for s, p in zip(share, (P * w[:, None] / share).T, strict=True)]
+    others = pairs if mode == "ovo" else [(1.0, w)]
+    expected = sum(
+        s * t * ORACLES[name](p, q, *matrices) for s, p in pairs for t, q in others
+    )
     value, _ = OBJECTIVES[name].with_gradient(mode)(P, w, relation)
-    assert_allclose(value, brute_force(name, mode, P, w, relation), rtol=1e-9)
+    assert_allclose(value, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("mode", ["ova", "ovo"])
@@ -128,35 +117,6 @@ def test_gradient_is_that_of_central_differences(
         assert_allclose(gradient[index], (sides[0] - sides[1]) / 2e-6, atol=1e-6)
 
 
-@pytest.mark.torch
-@pytest.mark.parametrize("name", ["kl", "tv", "hellinger", "chi2", "mmd"])
-@pytest.mark.parametrize("mode", ["ova", "ovo"])
-def test_gradient_is_that_of_autograd(name, mode, global_random_seed):
-    import torch
-
-    X, P, w = problem(global_random_seed)
-    weights, leaf = torch.tensor(w), torch.tensor(P, requires_grad=True)
-    share = weights @ leaf
-    if name == "mmd":
-        means = (leaf * weights[:, None] / share).T @ torch.tensor(X)
-        others = (weights @ torch.tensor(X))[None] if mode == "ova" else means
-        gaps = (means[:, None] - others[None]).square().sum(-1)
-        distances = torch.sqrt(gaps + (gaps == 0)) * (gaps != 0)
-    else:
-        f = F_DIVERGENCES[name]
-        ratios = leaf / share
-        others = torch.ones_like(ratios[:, :1]) if mode == "ova" else ratios
-        ratio = ratios[:, :, None] / others[:, None, :]
-        distances = torch.einsum("i,il,ikl->kl", weights, others, f(ratio))
-    value = share @ distances @ (torch.ones(1).double() if mode == "ova" else share)
-    value.backward()
-    ours, gradient = OBJECTIVES[name].with_gradient(mode)(
-        P, w, relation_of(name, X, "linear")
-    )
-    assert_allclose(ours, value.item(), atol=1e-12)
-    assert_allclose(gradient, leaf.grad.numpy(), atol=1e-10)
-
-
 @pytest.mark.parametrize("mode", ["ova", "ovo"])
 def test_wasserstein_runs_on_the_base_install(mode, monkeypatch, global_random_seed):
     X, P, _ = problem(global_random_seed + 3)
@@ -172,99 +132,24 @@ def test_wasserstein_runs_on_the_base_install(mode, monkeypatch, global_random_s
     assert_allclose((gradient * direction).sum(), (slope * direction).sum(), atol=1e-8)
 
 
-def test_a_warm_start_changes_nothing(global_random_seed):
-    X, P, w = problem(global_random_seed, n=40)
-    warm = make_relation("distance", X, None, "euclidean")
-    for step in range(4):
-        moved = P + 0.01 * step * np.roll(P, 1, axis=1)
-        moved /= moved.sum(axis=1, keepdims=True)
-        cold = make_relation("distance", X, None, "euclidean")
-        values = [
-            OBJECTIVES["wasserstein"].one_vs_one(moved, w, r)[0] for r in (warm, cold)
-        ]
-        assert_allclose(*values, rtol=1e-12)
-
-
 @pytest.mark.parametrize("name, mode, choice", CASES)
-def test_rows_that_are_equal_give_zero_and_a_finite_gradient(
-    name, mode, choice, global_random_seed
-):
-    P = np.random.RandomState(global_random_seed).dirichlet(np.ones(3), 6)
-    w = np.full(6, 1 / 6)
-    relation = relation_of(name, np.ones((6, 2)), choice)
-    value, gradient = OBJECTIVES[name].with_gradient(mode)(P, w, relation)
-    assert np.isfinite(gradient).all()
-    if OBJECTIVES[name].relation is not None:
-        assert value == 0 and not gradient.any()
-
-
-@pytest.mark.parametrize("name, mode, choice", CASES)
-@pytest.mark.parametrize("kind", ["one-hot", "empty cluster", "one cluster", "same"])
-def test_finite_at_the_edge_of_the_simplex(
-    name, mode, choice, kind, global_random_seed
-):
-    X, P, w = problem(global_random_seed)
-    if kind == "one-hot":
-        P = np.eye(3)[np.arange(9) % 3]
-    elif kind == "empty cluster":
-        P = np.eye(3)[np.arange(9) % 2]
-    elif kind == "one cluster":
-        P = np.eye(3)[np.zeros(9, int)]
-    else:
-        P = np.tile([0.5, 0.3, 0.2], (9, 1))
+@pytest.mark.parametrize(
+    "P, is_same",
+    [
+        (np.eye(3)[np.arange(9) % 3], False),
+        (np.eye(3)[np.arange(9) % 2], False),
+        (np.eye(3)[np.zeros(9, int)], True),
+        (np.tile([0.5, 0.3, 0.2], (9, 1)), True),
+    ],
+    ids=["one-hot", "empty cluster", "one cluster", "same"],
+)
+def test_finite_at_the_edge_of_the_simplex(name, mode, choice, P, is_same):
+    X, _, w = problem()
     value, gradient = OBJECTIVES[name].with_gradient(mode)(
         P, w, relation_of(name, X, choice)
     )
-    assert np.isfinite(value) and value > -1e-9
+    assert -1e-9 < value < (1e-7 if is_same else np.inf)
     assert np.isfinite(gradient).all()
-    if kind in ("one cluster", "same"):
-        assert value < 1e-7
-
-
-def test_mutual_information_is_that_of_the_joint_distribution(global_random_seed):
-    X, P, _ = problem(global_random_seed)
-    joint = P / len(P)
-    marginals = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)
-    expected = np.sum(joint * np.log(joint / marginals))
-    assert_allclose(gemini_score(P, X, objective="kl"), expected, rtol=1e-12)
-
-
-@settings(max_examples=30, deadline=None)
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    name=st.sampled_from(available_objectives()),
-    mode=st.sampled_from(["ova", "ovo"]),
-)
-def test_not_negative_and_blind_to_order(seed, name, mode):
-    rng = np.random.RandomState(seed)
-    n, d, k = rng.randint(4, 13), rng.randint(1, 6), rng.randint(2, 5)
-    X, P = rng.normal(size=(n, d)), rng.dirichlet(np.ones(k), n)
-    value = gemini_score(P, X, objective=name, mode=mode)
-    assert value > -1e-12
-    rows, columns = rng.permutation(n), rng.permutation(k)
-    moved = gemini_score(P[rows][:, columns], X[rows], objective=name, mode=mode)
-    assert_allclose(moved, value, rtol=1e-9)
-
-
-@pytest.mark.parametrize("mode", ["ova", "ovo"])
-def test_scale_and_offset_of_a_kernel(mode, global_random_seed):
-    X, P, _ = problem(global_random_seed)
-    K = X @ X.T
-
-    def score(kernel):
-        return gemini_score(P, kernel, kernel="precomputed", mode=mode)
-
-    assert_allclose(score(K), gemini_score(P, X, mode=mode), rtol=1e-12)
-    assert_allclose(score(9 * K), 3 * score(K), rtol=1e-12)
-    assert_allclose(score(K + 5), score(K), rtol=1e-11)
-    assert_allclose(gemini_score(P, X + 1e6, mode=mode), score(K), rtol=1e-8)
-
-
-def test_two_clusters_one_vs_one_is_one_vs_all_but_for_the_shares(global_random_seed):
-    X, P, _ = problem(global_random_seed, k=2)
-    ova, ovo = (gemini_score(P, X, mode=mode) for mode in ("ova", "ovo"))
-    # m = pi_0 m_0 + pi_1 m_1, so both are 2 pi_0 pi_1 ||m_0 - m_1||.
-    assert_allclose(ova, ovo, rtol=1e-12)
 
 
 @pytest.mark.parametrize("mode", ["ova", "ovo"])
@@ -277,14 +162,12 @@ def test_a_transformer_is_its_features(mode, make, global_random_seed):
 
 
 @pytest.mark.parametrize("mode", ["ova", "ovo"])
-def test_wide_data_go_through_a_factor_of_their_gram_matrix(mode, global_random_seed):
-    X, P, w = problem(global_random_seed, n=8, d=50)
-    relation = make_relation("kernel", X - X.mean(axis=0), "linear", None)
-    assert relation.features.shape[1] < 8
-    value, gradient = OBJECTIVES["mmd"].with_gradient(mode)(P, w, relation)
-    K = (X - X.mean(axis=0)) @ (X - X.mean(axis=0)).T
-    dense = make_relation("kernel", (K + K.T) / 2, "precomputed", None)
-    expected, slope = OBJECTIVES["mmd"].with_gradient(mode)(P, w, dense)
+def test_more_features_than_samples(mode, global_random_seed):
+    X, P, _ = problem(global_random_seed, n=8, d=50)
+    params = {"mode": mode, "return_gradient": True}
+    value, gradient = gemini_score(P, X, **params)
+    X -= X.mean(axis=0)
+    expected, slope = gemini_score(P, X @ X.T, kernel="precomputed", **params)
     assert_allclose(value, expected, rtol=1e-12)
     assert_allclose(gradient, slope, atol=1e-12)
 
@@ -304,58 +187,45 @@ def test_float32_stays_float32(name, mode, global_random_seed):
 
 
 def test_close_clusters_keep_their_digits_in_float32(global_random_seed):
-    X, P, w = problem(global_random_seed, n=40, k=2)
+    X, P, _ = problem(global_random_seed, n=40, k=2)
     half = 0.5 + 1e-3 * np.random.RandomState(global_random_seed + 1).uniform(-1, 1, 40)
     P = np.column_stack([P[:, 0] * half, P[:, 0] * (1 - half), P[:, 1]])
-    gradients = []
-    for dtype in (np.float32, np.float64):
-        rounded = (array.astype(np.float32).astype(dtype) for array in (P, w, X))
-        *arrays, features = rounded
-        _, gradient = OBJECTIVES["mmd"].one_vs_one(*arrays, Features(features))
-        gradients.append(gradient)
-    low, high = gradients
+    low, high = (
+        gemini_score(
+            P.astype(np.float32).astype(dtype),
+            X.astype(np.float32).astype(dtype),
+            mode="ovo",
+            return_gradient=True,
+        )[1]
+        for dtype in (np.float32, np.float64)
+    )
     assert low.dtype == np.float32
     assert_allclose(low, high, atol=1e-3 * np.abs(high).max())
 
 
-def test_wrong_input_is_refused(global_random_seed):
-    X, P, _ = problem(global_random_seed)
-    with pytest.raises(ValueError, match="The 'objective' parameter of gemini_score"):
-        gemini_score(P, X, objective="mmd2")
-    with pytest.raises(ValueError, match="The 'mode' parameter of gemini_score must"):
-        gemini_score(P, X, mode="all")
-    with pytest.raises(ValueError, match="one row for each of the 8 samples"):
-        gemini_score(P, X[:8])
-    with pytest.raises(ValueError, match="rows summing to one"):
-        gemini_score(2 * P, X)
-    with pytest.raises(ValueError, match="contains NaN"):
-        gemini_score(P, np.where(X > 1, np.nan, X))
-    with pytest.raises(ValueError, match="overflow"):
-        gemini_score(P, X * 1e300)
-    with pytest.raises(ValueError, match="overflow"):
-        gemini_score(P, (X * 1e30).astype(np.float32))
-    with pytest.raises(ValueError, match="square"):
-        gemini_score(P, X, kernel="precomputed")
-    with pytest.raises(ValueError, match="masked"):
-        gemini_score(P, np.ma.masked_array(X, X > 0))
-
-
-def test_every_parameter_of_the_score_is_refused_by_its_name():
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"objective": "mmd2"}, "'objective' parameter of gemini_score must"),
+        ({"mode": "all"}, "'mode' parameter of gemini_score must"),
+        ({"kernel": "rbff"}, "'kernel' parameter of gemini_score must"),
+        ({"kernel": 3}, "'kernel' parameter of gemini_score must"),
+        ({"metric": "roundabout"}, "'metric' parameter of gemini_score must"),
+        ({"return_gradient": "yes"}, "'return_gradient' parameter of gemini_score"),
+        ({"X": np.ones((8, 4))}, "one row for each of the 8 samples"),
+        ({"X": np.full((9, 4), np.nan)}, "contains NaN"),
+        ({"X": 1e300 * np.eye(9)}, "overflow"),
+        ({"X": (1e37 * np.eye(9)).astype(np.float32)}, "overflow"),
+        ({"X": np.ma.masked_array(np.ones((9, 4)), np.eye(9, 4))}, "masked"),
+        ({"kernel": "precomputed"}, "square"),
+        ({"assignments": np.ones((9, 2))}, "rows summing to one"),
+        ({"assignments": np.ma.masked_array(np.ones((9, 1)), np.eye(9, 1))}, "masked"),
+    ],
+)
+def test_wrong_input_is_refused(change, message):
     X, P, _ = problem()
-    for name, value in (
-        ("kernel", "rbff"),
-        ("kernel", 3),
-        ("metric", "roundabout"),
-        ("return_gradient", "yes"),
-    ):
-        with pytest.raises(
-            ValueError, match=f"'{name}' parameter of gemini_score must"
-        ):
-            gemini_score(P, X, objective="wasserstein", **{name: value})
-    with pytest.raises(ValueError, match="'assignments' parameter .* masked array"):
-        gemini_score(np.ma.masked_array(P, P > 0.5), X)
-    _, gradient = gemini_score(P.astype(np.float32), X, return_gradient=True)
-    assert gradient.dtype == np.float32
+    with pytest.raises(ValueError, match=message):
+        gemini_score(**{"assignments": P, "X": X} | change)
 
 
 @pytest.mark.parametrize("name", available_objectives())
@@ -368,21 +238,19 @@ def test_auto_is_one_vs_one_where_that_has_a_bound(name, global_random_seed):
     assert gemini_score(P, X, objective=name, mode=other) != expected
 
 
-@pytest.mark.parametrize("choice", ["linear", "rbf"])
-def test_clusters_with_equal_means_are_at_distance_zero(choice, global_random_seed):
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_clusters_with_equal_means_are_at_distance_zero(kernel, global_random_seed):
     # Their squared distance is a difference of numbers as large as the third is far.
-    X, P, w = problem(global_random_seed, n=40, k=2)
+    X, P, _ = problem(global_random_seed, n=40, k=2)
     X[P[:, 0] > 0.5] += 5
-    share = np.linspace(0.1, 0.9, 9)
-    relation = relation_of("mmd", X, choice)
-    merged, by_merged = OBJECTIVES["mmd"].one_vs_one(P, w, relation)
-    for part in share:
+    params = {"kernel": kernel, "mode": "ovo", "return_gradient": True}
+    merged, by_merged = gemini_score(P, X, **params)
+    for part in np.linspace(0.1, 0.9, 9):
         parts = np.column_stack([part * P[:, 0], (1 - part) * P[:, 0], P[:, 1]])
-        value, gradient = OBJECTIVES["mmd"].one_vs_one(parts, w, relation)
+        value, gradient = gemini_score(parts, X, **params)
         assert_allclose(value, merged, rtol=1e-12)
         # Moving weight between equal clusters changes nothing.
-        assert_allclose(gradient[:, 0], gradient[:, 1], atol=1e-9)
-        assert_allclose(gradient[:, 0], by_merged[:, 0], atol=1e-9)
+        assert_allclose(gradient, by_merged[:, [0, 0, 1]], atol=1e-9)
 
 
 @pytest.mark.parametrize("mode", ["ova", "ovo"])

@@ -10,27 +10,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skdiffclust import SparseGEMINI
 from skdiffclust._encoder import Encoder
-from skdiffclust.datasets import make_celeux_two
-from skdiffclust.gemini._penalties import (
-    GroupLasso,
-    Groups,
-    hierarchical_prox,
-    unshared,
-)
-
-
-def group_penalty(weights, groups):
-    return GroupLasso(groups).value(Encoder([weights], [np.zeros(weights.shape[1])]))
-
-
-def norms_of_features(weights, groups):
-    return groups.by_feature(groups.norms(weights))
-
-
-def soft_threshold_groups(weights, threshold, groups):
-    model = Encoder([weights], [np.zeros(weights.shape[1])])
-    GroupLasso(groups, threshold).prox(model, 1.0)
-
+from skdiffclust.gemini._penalties import GroupLasso, Groups, hierarchical_prox
 
 GROUPS = [None, [0, 0, 1, 2, 2, 2, 3], [5, 1, 5, 1, 5, 1, 1]]
 
@@ -42,48 +22,26 @@ def problem(seed, dtype=np.float64):
     return skip, hidden, rng.uniform(0, 2), rng
 
 
-def test_groups_cover_all_features():
-    single = Groups.of(None, 3)
-    assert single.order.tolist() == [0, 1, 2]
-    assert single.sizes.tolist() == [1, 1, 1]
-    found = Groups.of([7, 1, 7, 4, 1, 9], 6)
-    parts = np.split(found.order, found.starts[1:-1])
-    assert [part.tolist() for part in parts] == [[1, 4], [3], [0, 2], [5]]
-    some, columns = found.take(np.array([True, False, True, True]))
-    assert columns.tolist() == [1, 4, 0, 2, 5]
-    assert some.sums(np.arange(5)).tolist() == [1, 5, 4]
-    assert found.by_feature(np.arange(4)).tolist() == [2, 0, 2, 1, 0, 3]
-
-
 @pytest.mark.parametrize("ids", GROUPS)
 @pytest.mark.parametrize("seed", range(5))
 def test_group_lasso_meets_its_optimality_conditions(ids, seed, global_random_seed):
-    seed += 1000 * global_random_seed
-    v, _, threshold, _ = problem(seed)
-    groups = Groups.of(ids, 7)
+    v, _, threshold, _ = problem(seed + 1000 * global_random_seed)
     shrunk = v.copy()
-    soft_threshold_groups(shrunk, threshold, groups)
-    for group in np.unique(ids if ids is not None else np.arange(7)):
-        member = np.arange(7) == group if ids is None else np.array(ids) == group
-        gap, norm = v[member] - shrunk[member], np.linalg.norm(shrunk[member])
+    model = Encoder([shrunk], [np.zeros(3)])
+    penalty = GroupLasso(Groups.of(ids, 7), threshold)
+    penalty.prox(model, 1.0)
+    total = 0.0
+    ids = np.arange(7) if ids is None else np.array(ids)
+    for group in np.unique(ids):
+        before, after = v[ids == group], shrunk[ids == group]
+        norm = np.linalg.norm(after)
+        total += norm
         if norm == 0:
-            assert np.linalg.norm(v[member]) <= threshold
+            assert np.linalg.norm(before) <= threshold
         else:
-            assert_allclose(gap, threshold * shrunk[member] / norm, atol=1e-12)
-
-
-def test_norms_and_penalty_are_those_of_the_groups(global_random_seed):
-    v, *_ = problem(global_random_seed)
-    ids = np.array([0, 0, 1, 2, 2, 2, 3])
-    norms = norms_of_features(v, Groups.of(ids, 7))
-    expected = [np.linalg.norm(v[ids == group]) for group in range(4)]
-    assert_allclose(norms, np.array(expected)[ids])
-    assert_allclose(group_penalty(v, Groups.of(ids, 7)), sum(expected))
-
-
-def objective(theta, W, skip, hidden, threshold, groups):
-    gaps = np.square(theta - skip).sum() + np.square(W - hidden).sum()
-    return gaps / 2 + threshold * group_penalty(theta, groups)
+            assert_allclose(before - after, threshold * after / norm, atol=1e-12)
+        assert set(penalty.support(model)[ids == group]) == {norm > 0}
+    assert_allclose(penalty.value(model), total)
 
 
 @pytest.mark.parametrize("ids", GROUPS)
@@ -97,17 +55,21 @@ def test_hierarchical_prox_beats_feasible_points(
     groups = Groups.of(ids, 7)
     theta, W = skip.copy(), hidden.copy()
     hierarchical_prox(theta, W, threshold, hierarchy, groups)
-    bound = hierarchy * norms_of_features(theta, groups)[:, None]
+
+    def objective(theta, W):
+        gaps = np.square(theta - skip).sum() + np.square(W - hidden).sum()
+        return gaps / 2 + threshold * groups.norms(theta).sum()
+
+    bound = hierarchy * groups.by_feature(groups.norms(theta))[:, None]
     assert (np.abs(W) <= bound * (1 + 1e-12)).all()
-    best = objective(theta, W, skip, hidden, threshold, groups)
+    best = objective(theta, W)
     for scale in (1e-3, 1e-2, 0.1, 1.0):
         for _ in range(50):
             other = theta + scale * rng.normal(size=theta.shape)
             other *= rng.uniform(size=(7, 1)) < 0.8
-            box = hierarchy * norms_of_features(other, groups)[:, None]
+            box = hierarchy * groups.by_feature(groups.norms(other))[:, None]
             inside = np.clip(W + scale * rng.normal(size=W.shape), -box, box)
-            value = objective(other, inside, skip, hidden, threshold, groups)
-            assert value >= best - 1e-12
+            assert objective(other, inside) >= best - 1e-12
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -126,18 +88,6 @@ def test_hierarchical_prox_is_the_best_of_a_fine_search_over_the_norm(
     outside = np.maximum(np.abs(hidden[0]) - hierarchy * s[:, None], 0)
     values = (s - norm) ** 2 / 2 + np.square(outside).sum(axis=1) / 2 + threshold * s
     assert abs(np.linalg.norm(theta) - s[values.argmin()]) < 1e-4
-
-
-def test_without_hierarchy_it_is_the_soft_threshold_and_nothing_hidden(
-    global_random_seed,
-):
-    skip, hidden, _, _ = problem(global_random_seed)
-    groups = Groups.of(None, 7)
-    theta, W, expected = skip.copy(), hidden.copy(), skip.copy()
-    hierarchical_prox(theta, W, 0.5, 0.0, groups)
-    soft_threshold_groups(expected, 0.5, groups)
-    assert_allclose(theta, expected, atol=1e-15)
-    assert not W.any()
 
 
 def test_a_skip_weight_of_zero_is_defined():
@@ -196,22 +146,30 @@ def test_a_small_factor_does_not_delay_the_first_penalty():
     assert_array_equal(sparse.get_support(indices=True), [0, 1, 7])
 
 
-def test_shares_of_variance_are_those_of_regressions(global_random_seed):
+def test_redundancy_is_what_regressions_leave(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
-    X = rng.normal(size=(50, 4)) @ rng.normal(size=(4, 4))
-    X = np.c_[X, X[:, 0] + 0.1 * rng.normal(size=50), np.zeros(50)]
-    X -= X.mean(axis=0)
-    totals = np.maximum(np.square(X).sum(axis=0), 1e-9)
+    X = rng.normal(size=(60, 6))
+    X[:, :2] += 2 * np.repeat([-1, 1], 30)[:, None]
+    X[:, 2] = X[:, 1] + 0.01 * X[:, 2]  # a share below the least factor
+    X[:, 3] += X[:, 0]
+    X[:, 5] = 3.0
+    Z = X - X.mean(axis=0)
+    squares = np.maximum(np.square(Z).sum(axis=0), 1e-9)
     for ids in (np.arange(6), np.array([1, 0, 1, 2, 2, 3])):
-        found = unshared(X, np.full(50, 0.02), Groups.of(ids, 6))
-        for group in range(3):
-            others = X[:, ids != group]
-            rest = X - others @ np.linalg.lstsq(others, X, rcond=None)[0]
-            own = (np.square(rest).sum(axis=0) / totals)[ids == group].mean()
-            assert_allclose(found[group], max(np.sqrt(own), 0.05), rtol=1e-4)
-        assert_allclose(found[-1], 1.0)
+        factors = np.ones(6)  # that of the constant feature, too
+        for own in (ids == group for group in set(ids[:5])):
+            rest = Z - Z[:, ~own] @ np.linalg.lstsq(Z[:, ~own], Z)[0]
+            share = np.square(rest).sum(axis=0) / squares
+            factors[own] = max(np.sqrt(share[own].mean()), 0.05)
+        params = {"groups": ids, "n_init": 1, "random_state": 0}
+        given = SparseGEMINI(2, penalty_factor=factors, **params)
+        found = SparseGEMINI(2, penalty_factor="redundancy", **params)
+        expected, path = (each.path(X, alpha_multiplier=1.3) for each in (given, found))
+        assert_allclose(path.alphas, expected.alphas, rtol=1e-4)
+        assert_allclose(path.penalties[0], expected.penalties[0], rtol=1e-4)
+        assert_array_equal(path.supports, expected.supports)
     with pytest.raises(ValueError, match="n_features=6 and n_samples=5 instead"):
-        unshared(np.eye(6)[:5], np.full(5, 0.2), Groups.of(None, 6))
+        found.fit(X[:5])
 
 
 def test_exact_copies_leave_a_path_of_redundancy(global_random_seed):
@@ -237,17 +195,6 @@ def test_factors_are_refused(factors):
     with pytest.raises(ValueError, match="the same for all features of a group"):
         groups = [0, 0, 1, 1, 2, 2]
         SparseGEMINI(2, groups=groups, penalty_factor=np.arange(1, 7)).fit(X)
-
-
-def test_redundancy_finds_what_the_others_are_made_of():
-    X, _, informative = make_celeux_two(500, random_state=0)
-    X = (X - X.mean(axis=0)) / X.std(axis=0)
-    sparse = SparseGEMINI(
-        4, mode="ovo", penalty_factor="redundancy", n_init=1, random_state=0
-    )
-    path = sparse.path(X)
-    assert_array_equal(sparse.get_support(), informative)
-    assert np.nanmax(path.kkts) <= 0.01
 
 
 @pytest.mark.parametrize("model", ["linear", "mlp"])

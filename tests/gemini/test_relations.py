@@ -122,14 +122,13 @@ def test_paths_and_their_checkpoints(tmp_path):
     assert_array_equal(again.objectives, path.objectives)
 
 
-def test_resamples_take_rows_and_columns():
+def test_subsets_take_rows_and_columns():
     X, _ = blobs()
     K = rbf_kernel(X, gamma=0.1)
-    params = {"n_alphas": 2, "n_resamples": 2, "random_state": 0}
-    given = SparseGEMINICV(SparseGEMINI(3, n_init=1), **params).fit(X, precomputed=K)
-    named = SparseGEMINICV(
-        SparseGEMINI(3, n_init=1, kernel="rbf", gamma=0.1), **params
-    ).fit(X)
+    params = {"n_alphas": 2, "n_resamples": 2, "n_clusters": 3, "random_state": 0}
+    given = SparseGEMINICV(SparseGEMINI(n_init=1), **params).fit(X, precomputed=K)
+    of_name = SparseGEMINI(n_init=1, kernel="rbf", gamma=0.1)
+    named = SparseGEMINICV(of_name, **params).fit(X)
     assert_array_equal(given.labels_, named.labels_)
     assert given.score(X, precomputed=K) == pytest.approx(named.score(X), rel=1e-6)
 
@@ -152,48 +151,27 @@ def test_pipelines_and_clones():
 
 
 @pytest.mark.parametrize(
-    "params, precomputed, message",
+    "model, precomputed, message",
     [
+        (GEMINI(kernel="rbf"), np.eye(60), "'kernel' parameter of GEMINI must be"),
+        (GEMINI(kernel=np.dot), np.eye(60), "'kernel' parameter of GEMINI must be"),
+        (GEMINI(kernel="precomputed", model="free"), np.eye(60), "must be 'linear'"),
         (
-            {"kernel": "rbf"},
-            np.eye(60),
-            "'kernel' parameter of GEMINI must be",
-        ),
-        (
-            {"kernel": np.dot},
-            np.eye(60),
-            "'kernel' parameter of GEMINI must be",
-        ),
-        ({"kernel": "precomputed", "model": "free"}, np.eye(60), "must be 'linear'"),
-        (
-            {"objective": "wasserstein", "metric": "cosine"},
+            GEMINI(objective="wasserstein", metric="cosine"),
             np.eye(60),
             "'metric' parameter of GEMINI must be 'euclidean'",
         ),
-        (
-            {"objective": "kl"},
-            np.eye(60),
-            "None for GEMINI with objective='kl'",
-        ),
-        ({}, np.eye(59), "dense array of shape \\(60, 60\\)"),
-        ({}, np.ones((60, 3)), "dense array of shape \\(60, 60\\)"),
-        ({}, csr_array(np.eye(60)), "Got a sparse matrix instead"),
-        ({}, np.full((60, 60), np.nan), "'precomputed' parameter must be finite"),
-        ({"objective": "wasserstein"}, np.eye(60)[::-1] - 1, "distances of at least 0"),
+        (GEMINI(objective="kl"), np.eye(60), "None for GEMINI with objective='kl'"),
+        (GEMINI(), np.eye(59), r"dense array of shape \(60, 60\)"),
+        (GEMINI(), np.ones((60, 3)), r"dense array of shape \(60, 60\)"),
+        (GEMINI(), csr_array(np.eye(60)), "Got a sparse matrix instead"),
+        (GEMINI(), np.full((60, 60), np.nan), "'precomputed' parameter must be finite"),
+        (GEMINI(objective="wasserstein"), -np.eye(60) - 1, "distances of at least 0"),
+        (SparseGEMINI(dynamic=True), np.eye(60), "with dynamic=True"),
+        (GEMINI(kernel="precomputed"), None, r"as fit\(X, precomputed=K\)"),
     ],
 )
-def test_what_a_precomputed_matrix_cannot_be(params, precomputed, message):
-    X, _ = blobs()
+def test_what_a_precomputed_matrix_cannot_be(model, precomputed, message):
+    X = np.eye(60) if model.kernel == "precomputed" else blobs()[0]
     with pytest.raises(ValueError, match=message):
-        GEMINI(3, **params, **FAST).fit(
-            X if params.get("kernel") != "precomputed" else np.eye(60),
-            precomputed=precomputed,
-        )
-
-
-def test_what_a_path_takes_no_precomputed_matrix_with():
-    X, _ = blobs()
-    with pytest.raises(ValueError, match="with dynamic=True"):
-        SparseGEMINI(3, dynamic=True).path(X, precomputed=np.eye(60))
-    with pytest.raises(ValueError, match=r"as fit\(X, precomputed=K\)"):
-        GEMINI(3, kernel="precomputed").fit(np.eye(60))
+        clone(model).fit(X, precomputed=precomputed)

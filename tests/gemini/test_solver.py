@@ -6,68 +6,53 @@ import numpy as np
 import pytest
 from gemini_assignments import objective_of
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import softmax
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 
 from skdiffclust import SparseGEMINI
-from skdiffclust._constraints import as_constraints
-from skdiffclust._encoder import Encoder
-from skdiffclust._optimisers import Momentum
 from skdiffclust.datasets import make_celeux_one
 from skdiffclust.gemini import _kernels as kernels
-from skdiffclust.gemini._models import MODELS
-from skdiffclust.gemini._path import expand
-from skdiffclust.gemini._penalties import (
-    GroupLasso,
-    Groups,
-)
-from skdiffclust.gemini._problem import Samples, make_problem
-from skdiffclust.gemini._solver import GroupSolver, linear_loss
-from skdiffclust.gemini._training import loss_and_gradients, train_model
-from skdiffclust.gemini._walk import Task, largest_alpha
-
-GROUPS = [None, [0, 0, 1, 2, 2, 2, 3, 4]]
+from skdiffclust.gemini import gemini_score
+from skdiffclust.gemini._penalties import Groups, hierarchical_prox
 
 
 def rows(seed=0, n=60, d=8):
+    """Return samples of three groups, whose unit is one."""
     rng = np.random.RandomState(seed)
     X = rng.normal(size=(n, d))
     X[:, :2] += 1.5 * rng.normal(size=(3, 2))[rng.randint(3, size=n)]
-    return X
+    return X / np.sqrt(X.var(axis=0).mean())
 
 
-def task_of(X, params=(), links=(None, None, None)):
-    """Return the Problem of SparseGEMINI on X."""
-    settings = SparseGEMINI(3, **dict(params))._settings()
-    constraints = as_constraints(len(X), *links)
-    return make_problem(settings, Samples.of(X, None, constraints=constraints))
-
-
-def solved(task, penalty, seed=0, max_iter=2000):
-    rng = np.random.RandomState(seed)
-    d = task.X.shape[1]
-    solver = GroupSolver(task, rng.normal(size=(d, 3)), np.zeros(3), penalty, 0.01)
-    losses = []
-    for _ in range(max_iter):
-        solver.iterate()
-        losses.append(solver.point.loss)
-        if solver.is_done:
-            break
-    return solver, losses
-
-
-def residual(task, model, penalty, alpha, ids):
-    """The certificate, from its definition and nothing else."""
-    _, _, (derivative, free) = loss_and_gradients(model, task)
-    W, worst = model.weights[0], np.linalg.norm(free) / alpha
-    for group in np.unique(ids):
-        w, u = W[ids == group], derivative[ids == group]
-        moved = w - u
-        norm = np.linalg.norm(moved)
-        target = moved * max(0, 1 - alpha / norm) if norm else moved
-        worst = max(worst, np.linalg.norm(w - target) / alpha)
-    return worst
+def kkt_of(model, X):
+    """Return the violation of the optimality conditions from its definition."""
+    Z = X - model.means_
+    weights, biases = model.coefs_[0], model.intercepts_
+    logits = Z @ weights + biases[0]
+    if model.model == "mlp":
+        hidden, last = np.maximum(logits, 0), model.coefs_[1]
+        logits = Z @ model.skip_weights_ + hidden @ last + biases[1]
+    P = softmax(logits, axis=1)
+    params = {name: getattr(model, name) for name in ("objective", "mode", "kernel")}
+    params["gamma"] = getattr(model, "gamma_", None)
+    _, slope = gemini_score(P, X, return_gradient=True, **params)
+    slope = P * ((P * slope).sum(axis=1, keepdims=True) - slope)
+    free = [slope.sum(axis=0)]
+    if model.model == "mlp":
+        through = slope @ last.T * (hidden > 0)
+        free += [hidden.T @ slope, through.sum(axis=0)]
+        old = [model.skip_weights_, weights]
+        new = [old[0] - Z.T @ slope, weights - Z.T @ through]
+    else:
+        old = [weights, weights[:, :0]]
+        new = [weights - Z.T @ slope - 2 * model.l2 * weights, old[1].copy()]
+    groups = Groups.of(model.groups, len(weights))
+    hierarchical_prox(*new, model.alpha_, model.hierarchy, groups)
+    moved = [groups.norms(b - a) for a, b in zip(old, new, strict=True)]
+    worst = np.sqrt(np.square(moved).sum(axis=0)).max()
+    return max(worst, *map(np.linalg.norm, free)) / model.alpha_
 
 
 # ------------------------------------------------------------------ parts
@@ -96,29 +81,11 @@ def test_directions_are_those_of_a_dense_update(global_random_seed):
         assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "params", [{"mode": "ova"}, {"mode": "ovo"}, {"objective": "hellinger"}]
-)
-@pytest.mark.parametrize("shape", [(20, 6), (9, 14)])
-def test_flat_loss_and_gradient_are_those_of_the_model(params, shape):
-    rng = np.random.RandomState(0)
-    task = task_of(rng.normal(size=shape), {**params, "l2": 0.1})
-    columns = np.array([4, 0, 5])
-    W, b = np.zeros((shape[1], 3)), rng.normal(size=3)
-    W[columns] = rng.normal(size=(3, 3))
-    loss, value, (by_weights, by_biases) = loss_and_gradients(Encoder([W], [b]), task)
-    z = np.concatenate([W[columns].ravel(), b])
-    found = linear_loss(task, 3, columns)(z)
-    assert_allclose(found[0], loss, rtol=1e-10)
-    assert_allclose(found[1], value, rtol=1e-10)
-    expected = np.concatenate([by_weights[columns].ravel(), by_biases])
-    assert_allclose(found[2], expected, atol=1e-10)
-
-
 # ------------------------------------------------------------------ solutions
 
 
-@pytest.mark.parametrize("ids", GROUPS)
+@pytest.mark.few_epochs
+@pytest.mark.parametrize("groups", [None, [1, 1, 4, 2, 2, 1, 3, 0]])
 @pytest.mark.parametrize(
     "params",
     [
@@ -129,61 +96,43 @@ def test_flat_loss_and_gradient_are_those_of_the_model(params, shape):
         {"objective": "kl", "l2": 0.01},
         {"objective": "chi2", "l2": 0.01},
         {"objective": "hellinger", "l2": 0.01},
+        {"model": "mlp", "hidden_layer_sizes": 6},
     ],
+    ids=str,
 )
-def test_solutions_are_certified_by_the_definition(params, ids, global_random_seed):
-    task = task_of(rows(global_random_seed), params)
-    for alpha in (0.01, 0.05, 0.2):
-        penalty = GroupLasso(Groups.of(ids, 8), alpha)
-        solver, losses = solved(task, penalty, global_random_seed)
-        assert solver.is_done and solver.residual <= 0.01
-        model = Encoder(*([array] for array in solver.arrays(np.float64)))
-        every = np.arange(8) if ids is None else np.array(ids)
-        expected = residual(task, model, penalty, alpha, every)
-        assert_allclose(solver.residual, expected, rtol=1e-6, atol=1e-9)
-        assert_allclose(
-            penalty.certificate(model, loss_and_gradients(model, task)[2])[0],
-            expected,
-            rtol=1e-6,
-            atol=1e-9,
-        )
-        assert losses[-1] <= losses[0]
+def test_steps_are_certified_by_the_definition(params, groups, global_random_seed):
+    X = rows(global_random_seed)
+    sparse = SparseGEMINI(3, groups=groups, n_init=1, random_state=0, **params)
+    path = sparse.path(X, alpha_multiplier=1.5)
+    assert np.isnan(path.kkts[0]) and len(path) > 3
+    assert (path.kkts[1:] <= (0.05 if sparse.model == "mlp" else 0.01)).all()
+    for alpha, kkt in zip(path.alphas[1:], path.kkts[1:], strict=True):
+        expected = kkt_of(path.select(alpha=alpha), X)
+        assert_allclose(kkt, expected, rtol=1e-4, atol=1e-6)
+    # A single solution is refined.
+    sparse.set_params(alpha=path.alphas[len(path) // 2]).fit(X)
+    assert kkt_of(sparse, X) <= (0.05 if sparse.model == "mlp" else 1e-4)
 
 
-def test_gradient_descent_gains_nothing_after_it(global_random_seed):
-    task = task_of(rows(global_random_seed), {"mode": "ovo"})
-    penalty = GroupLasso(Groups.of(None, 8), 0.02)
-    solver, _ = solved(task, penalty, global_random_seed)
-    model = Encoder(*([array] for array in solver.arrays(np.float64)))
-    before = solver.point.loss
-    for _ in range(2000):
-        _, _, gradients = loss_and_gradients(model, task)
-        for array, gradient in zip(model.arrays, gradients, strict=True):
-            array -= 0.05 * gradient
-        penalty.prox(model, 0.05)
-    after = loss_and_gradients(model, task)[0] + 0.02 * penalty.value(model)
-    assert before - 1e-4 * abs(before) <= after <= before + 1e-12
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_links_and_weights_are_solved_for(dtype):
+    links = {"partial_labels": np.r_[0, 0, 1, np.full(57, -1)], "cannot_link": [[3, 4]]}
+    X = rows().astype(dtype)
+    sparse = SparseGEMINI(3, alpha=0.03, random_state=0)
+    sparse.fit(X, **links, sample_weight=np.arange(1, 61))
+    assert sparse.kkt_ <= 0.01
 
 
-def test_it_solves_with_links_weights_and_float32():
-    X = rows()
-    constraints = (np.r_[0, 0, 1, np.full(57, -1)], None, [[3, 4]])
-    for data, links in ((X, constraints), (X.astype(np.float32), (None, None, None))):
-        task = task_of(data, {"mode": "ovo"}, links)
-        penalty = GroupLasso(Groups.of(None, 8), 0.03)
-        solver, _ = solved(task, penalty)
-        assert solver.is_done and solver.residual <= 0.01
-    assert as_constraints(60, *constraints) is not None
-
-
-def test_wide_data_are_solved_on_what_is_in():
-    X = np.random.RandomState(0).normal(size=(30, 200))
-    X[:, :3] += 3 * np.repeat([-1, 1], 15)[:, None]
-    task = task_of(X, {"mode": "ova"})
-    penalty = GroupLasso(Groups.of(None, 200), 0.05)
-    solver, _ = solved(task, penalty)
-    assert solver.is_done and solver.residual <= 0.01
-    assert np.count_nonzero(solver.arrays(float)[0].any(axis=1)) < 30
+@pytest.mark.parametrize("signs", [(1, 1), (1, -1)])
+def test_a_path_begins_far_below_the_largest_penalty(global_random_seed, signs):
+    # Of features beside their copies, which may cancel in a sum.
+    X = rows(global_random_seed)
+    X = (X[:, :, None] * np.array(signs)).reshape(len(X), -1)
+    Z = X - X.mean(axis=0)
+    eigenvalue = np.linalg.eigvalsh(Z @ Z.T / len(X)).max()
+    largest = X.std(axis=0).max() * np.sqrt(eigenvalue / 3)
+    path = SparseGEMINI(3, n_init=1, random_state=0).path(X, alpha_multiplier=2.0)
+    assert_allclose(path.alphas[1], largest / 1000, rtol=0.02)
 
 
 def test_a_path_of_wide_data_begins_where_it_can_be_solved():
@@ -234,18 +183,22 @@ def test_every_step_of_default_paths_is_certified(name, mode):
 
 
 def test_what_is_not_solved_is_said():
-    X = rows()
     sparse = SparseGEMINI(3, alpha=0.01, max_iter=3, n_init=1, random_state=0)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        sparse.fit(X)
-    assert any("violated at 1 of 1" in str(w.message) for w in caught)
+    with pytest.warns(ConvergenceWarning, match="violated at 1 of 1"):
+        sparse.fit(rows())
     assert sparse.kkt_ > 0.01
-    for params in ({"objective": "tv"}, {"batch_size": 20}, {"alpha": 0.0}):
-        sparse = SparseGEMINI(3, max_iter=5, n_init=1, random_state=0, **params)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            assert np.isnan(sparse.fit(X).kkt_)
+
+
+@pytest.mark.few_epochs
+@pytest.mark.parametrize("model", ["linear", "mlp"])
+@pytest.mark.parametrize(
+    "params", [{"objective": "tv"}, {"batch_size": 20}, {"alpha": 0.0}], ids=str
+)
+def test_trained_steps_have_no_certificate(model, params):
+    sparse = SparseGEMINI(3, model=model, max_iter=5, n_init=1, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert np.isnan(sparse.set_params(**params).fit(rows()).kkt_)
 
 
 def test_a_perceptron_is_trained_again_where_its_loss_stops_early():
@@ -261,79 +214,3 @@ def test_a_perceptron_is_trained_again_where_its_loss_stops_early():
         random_state=0,
     )
     assert sparse.fit(X).kkt_ <= 0.05
-
-
-def test_a_perceptron_with_groups_in_any_order_meets_its_certificate():
-    X = make_celeux_one(4, random_state=0).X[:60, :8]
-    sparse = SparseGEMINI(
-        3,
-        alpha=0.2,
-        groups=[1, 2, 0, 1, 2, 0, 3, 3],
-        model="mlp",
-        hidden_layer_sizes=6,
-        n_init=1,
-        random_state=0,
-    )
-    assert sparse.fit(X).kkt_ <= 0.05
-
-
-def test_a_perceptron_is_trained_until_its_certificate_is_met():
-    X = make_celeux_one(4, random_state=0).X[:150]
-    sparse = SparseGEMINI(
-        3, mode="ovo", model="mlp", hidden_layer_sizes=20, n_init=1, random_state=0
-    )
-    path = sparse.path(X, min_features=5, alpha_multiplier=1.3)
-    assert np.isnan(path.kkts[0]) and (path.kkts[1:] <= 0.05).all()
-    # By the definition, on the scaled features.
-    task = Task.of(sparse._settings(), Samples.of(X, None))
-    problem = task.problem
-    units = problem.units
-    step = path.steps[3]
-    model = MODELS["skip"].from_arrays(expand("skip", step.weights, step.support, 25))
-    for array in model.inputs:
-        array *= units.features
-    _, _, gradients = loss_and_gradients(model, problem)
-    penalty = task.penalty.at(step.alpha / units.alpha)
-    assert_allclose(penalty.certificate(model, gradients)[0], step.kkt, rtol=1e-6)
-    for params in ({"batch_size": 20}, {"objective": "tv"}):
-        sparse.set_params(max_iter=5, l2=1e-3, alpha=0.1, **params)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            assert np.isnan(sparse.fit(X).kkt_)
-
-
-@pytest.mark.parametrize("signs", [(1, 1), (1, -1)])
-def test_largest_penalty_of_features_beside_their_copies(global_random_seed, signs):
-    X = rows(global_random_seed)
-    X = (X[:, :, None] * np.array(signs)).reshape(len(X), -1)
-    task = task_of(X)
-    model = Encoder([np.zeros((16, 3))], [np.zeros(3)])
-    penalty = GroupLasso(Groups.of(None, 16))
-    eigenvalue = np.linalg.eigvalsh(task.X @ task.X.T / len(X)).max()
-    expected = task.X.std(axis=0).max() * np.sqrt(eigenvalue / 3)
-    assert_allclose(largest_alpha(task, model, penalty), expected, rtol=0.02)
-
-
-def test_the_proximal_method_and_the_contract_agree(global_random_seed):
-    task = task_of(rows(global_random_seed), {"mode": "ovo"})
-    penalty = GroupLasso(Groups.of(None, 8), 0.05)
-    solver, _ = solved(task, penalty, global_random_seed)
-    model = Encoder(*([array] for array in solver.arrays(np.float64)))
-
-    class Loop(list):
-        stop_reason = None
-
-        def record(self, loss, **others):
-            self.losses = [*getattr(self, "losses", []), loss]
-
-    loop = Loop(range(50))
-    train_model(
-        model,
-        task,
-        loop,
-        Momentum(model.arrays, 0.01),
-        batch_size=60,
-        random_state=None,
-        penalty=penalty,
-    )
-    assert_allclose(loop.losses, solver.point.loss, rtol=1e-3)

@@ -2,17 +2,14 @@
 
 import re
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from gemini_assignments import objective_of, trained
+from gemini_assignments import Ending, objective_of, trained
 from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
-from scipy.spatial.distance import cdist
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.callback import ScoringMonitor
@@ -23,14 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from skdiffclust import SparseGEMINI, SparseGEMINICV
-from skdiffclust._history import report_by_the_whole, warn_of_convergence
 from skdiffclust.gemini import gemini_score
-from skdiffclust.gemini._resampling import choose_penalty, resample
-from skdiffclust.gemini._stability import (
-    cluster_stability,
-    co_assignment_uncertainty,
-    support_stability,
-)
 
 FAST = {
     "n_alphas": 6,
@@ -47,13 +37,6 @@ QUICK = {**SMALL, "batch_size": 20, "max_iter": 2, "learning_rate": 0.3}
 OWN = SparseGEMINICV().get_params(deep=False).keys()
 
 
-@pytest.fixture(autouse=True)
-def few_references(request, monkeypatch):
-    """Compare with few Gaussians where the test is not about structure."""
-    if "structure" not in request.node.name:
-        monkeypatch.setattr("skdiffclust.gemini._stability._N_REFERENCES", 3)
-
-
 def search(n_clusters=2, **params):
     """Return a SparseGEMINICV of parameters of its own and of its estimator."""
     own = {name: params.pop(name) for name in OWN & params.keys()}
@@ -67,18 +50,60 @@ def problem(seed=0):
     return X
 
 
-def test_the_informative_features_are_the_stable_ones():
+def three_clusters(seed=0):
+    rng = np.random.RandomState(seed)
+    X = rng.normal(size=(90, 8))
+    X[:, :2] += 6 * np.array([[0, 0], [1, 0], [0, 1]])[np.arange(90) % 3]
+    return X
+
+
+@pytest.fixture(scope="module")
+def two():
+    """Return what is fitted to `problem`, which no test may change."""
+    return search(2, **FAST).fit(problem())
+
+
+@pytest.fixture(scope="module")
+def three():
+    """Return what is fitted to `three_clusters`, which no test may change."""
+    return search(3, mode="ovo", **FAST).fit(three_clusters())
+
+
+def assert_same(found, expected):
+    """Compare what subsets and the path of all samples have found."""
+    assert found.n_clusters_ == expected.n_clusters_
+    for name in ("cluster_stability_", "selection_probabilities_", "uncertainty_"):
+        assert_array_equal(getattr(found, name), getattr(expected, name))
+    assert_array_equal(found.estimator_.coefs_[0], expected.estimator_.coefs_[0])
+
+
+@pytest.mark.parametrize("name", ["two", "three"])
+def test_the_most_stable_penalty_is_chosen(name, request):
+    found = request.getfixturevalue(name)
+    path, alphas = found.path_, found.alphas_
+    n_clusters = np.array([len(set(labels)) for labels in path.labels])
+    is_whole = (n_clusters == n_clusters[0]) & (path.n_features > 0)
+    steps = [np.flatnonzero(path.alphas <= alpha).max() for alpha in alphas]
+    roots = np.sqrt(found.cluster_stability_.clip(0))
+    best = np.argmax(np.where(is_whole[steps], roots * found.support_stability_, -1))
+    assert found.stable_alpha_ == alphas[best]
+    # The step whose features are closest to those that most subsets select.
+    shares = found.selection_probabilities_
+    n_other = np.count_nonzero(path.supports != (shares[best] >= 0.5), axis=1)
+    is_whole[: steps[0]] = False  # the step without a penalty is not judged
+    assert found.alpha_ == path.alphas[is_whole][np.argmin(n_other[is_whole])]
+    assert found.get_support(indices=True).tolist() == [0, 1]
+    # Bounds, and the features that are stable, by their definitions.
+    assert_array_equal(found.stable_features_, shares[best] >= 0.9)
+    bounds = shares.sum(axis=1) ** 2 / (0.8 * 8)
+    assert_allclose(found.false_selections_, bounds)
+
+
+def test_what_is_fitted(two):
     X = problem()
-    stable = search(2, min_features=2, **FAST).fit(X)
-    assert stable.get_support(indices=True).tolist() == [0, 1]
-    assert stable.alpha_ <= stable.alphas_[-1]
-    probabilities = stable.selection_probabilities_
-    assert probabilities.shape == (6, 8)
-    assert (probabilities[:, :2].mean(axis=0) > probabilities[:, 2:].mean()).all()
-    assert_array_equal(stable.predict(X), stable.labels_)
-    assert stable.transform(X).shape == (80, 2)
-    again = search(2, min_features=2, **FAST).fit(X)
-    assert_array_equal(again.cluster_stability_, stable.cluster_stability_)
+    assert_array_equal(two.predict(X), two.labels_)
+    assert two.transform(X).shape == (80, 2)
+    assert_same(search(2, **FAST).fit(X), two)
 
 
 def test_clusters_keep_the_order_of_the_first_stage():
@@ -103,38 +128,6 @@ def test_a_constant_feature_beside_one_that_separates():
     # One cluster has no objective for penalties to compare with.
     alone = search(1, **FAST).fit(np.column_stack([x, np.ones(len(x))]))
     assert_array_equal(alone.labels_, 0)
-
-
-def test_features_that_most_subsets_select_choose_the_step():
-    labels = np.array([[0, 1]] * 4 + [[0, 0]])
-    supports = np.array(
-        [[1, 1, 1, 1], [1, 1, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]], bool
-    )
-    path = SimpleNamespace(
-        alphas=np.array([0.0, 1.0, 2.0, 3.0, 4.0]),
-        labels=labels,
-        supports=supports,
-        n_features=supports.sum(axis=1),
-    )
-    # At the first penalty, the path on all samples has three features and the subsets
-    # always select the same two; at the second, they agree on nothing.
-    alphas = np.array([1.0, 3.0])
-    given = np.ones(2), np.array([1.0, 0.0])
-    probabilities = np.array([[1, 1, 0, 0], [0.25] * 4])
-    assert choose_penalty(path, alphas, *given, probabilities) == (0, 1.0, 2.0)
-    # The step without a penalty, which has the same features, is not chosen.
-    probabilities[0] = 1
-    assert choose_penalty(path, alphas, *given, probabilities) == (0, 1.0, 1.0)
-    # Clusters count half as much as features.
-    of_clusters, of_features = np.array([0.5, 1.0]), np.array([0.8, 0.6])
-    found = choose_penalty(path, alphas, of_clusters, of_features, probabilities)
-    assert found[1] == 3.0
-    of_clusters[0] = 0.6
-    found = choose_penalty(path, alphas, of_clusters, of_features, probabilities)
-    assert found[1] == 1.0
-    # Without features there is nothing to choose.
-    path.n_features[:] = 0
-    assert choose_penalty(path, alphas, *given, probabilities) == (0, 0.0, 0.0)
 
 
 def test_a_scaled_gamma_is_that_of_the_score():
@@ -162,53 +155,63 @@ def test_the_path_of_all_samples_is_that_of_the_estimator(params):
             assert_array_equal(array, other)
 
 
-def test_stabilities_of_known_cases(global_random_seed):
-    same = np.tile([[0, 0, 1, 1]], (3, 1, 1))
-    assert_allclose(cluster_stability(same), [1.0])
-    assert_allclose(cluster_stability(np.zeros((3, 1, 4), int)), [0.0])
-    kept = np.tile([[True, False, False]], (4, 1, 1))
-    assert_allclose(support_stability(kept), [1.0])
-    assert_allclose(support_stability(np.ones((4, 1, 3), bool)), [0.0])
-    rng = np.random.RandomState(global_random_seed)
-    chance = rng.uniform(size=(200, 1, 50)) < 0.3
-    assert abs(support_stability(chance)[0]) < 0.02
+X = problem()
 
 
-def test_a_path_of_no_step_is_refused():
-    with pytest.raises(ValueError, match="'min_features' parameter of SparseGEMINICV"):
-        search(2, min_features=8, **FAST).fit(problem())
+@pytest.mark.parametrize(
+    "params, X, known, message",
+    [
+        ({"n_clusters": []}, X, {}, "'n_clusters' parameter of SparseGEMINICV must"),
+        ({"n_clusters": [2, 0]}, X, {}, "'n_clusters' parameter of SparseGEMINICV"),
+        ({"n_clusters": 81}, X, {}, "of SparseGEMINICV .* n_samples=80. Got 81"),
+        ({"min_features": 8}, X, {}, "'min_features' parameter of SparseGEMINICV"),
+        (
+            {"n_clusters": 3, "sample_fraction": 0.02},
+            X,
+            {},
+            "must keep at least n_clusters=3 of the 80 samples",
+        ),
+        ({"sample_fraction": 0.9}, X[:4], {}, "leave at least one of the 4 samples"),
+        (
+            {"n_clusters": 3},
+            X,
+            {"sample_weight": np.arange(80) == 3},
+            "positive weight.*n_samples=1. Got 3",
+        ),
+        ({}, X[:, :0], {}, "required by SparseGEMINICV"),
+        ({}, X * np.nan, {}, "SparseGEMINICV does not accept missing"),
+        (
+            {"n_clusters": [2, 3], "objective": "wasserstein"},
+            X,
+            {"precomputed": np.ones((80, 80))},
+            "an integer with distances in place of",
+        ),
+        (
+            {"n_clusters": 3},
+            X[:40],
+            {"must_link": np.arange(40) * (np.arange(40) > 37)},
+            "Subset [12] of 2 .* must be at most 2",
+        ),
+        (
+            {"n_clusters": [4, 5]},
+            X[:40],
+            {"must_link": np.arange(40) * (np.arange(40) > 37)},
+            "at most 3, the number of groups",
+        ),
+    ],
+)
+def test_what_is_refused_is_named(params, X, known, message):
+    with pytest.raises(ValueError, match=message):
+        search(**SMALL | params).fit(X, **known)
 
 
-def test_a_subset_with_fewer_rows_than_clusters_is_refused():
-    with pytest.raises(ValueError, match="must keep at least n_clusters=3 of the 80 s"):
-        search(3, sample_fraction=0.02, **FAST).fit(problem())
-
-
-def test_errors_name_the_search_and_not_the_estimator_that_it_wraps():
-    X = problem()
-    with pytest.raises(ValueError, match="n_samples=80. Got 81") as error:
-        search(81, **QUICK).fit(X)
-    assert "SparseGEMINICV" in str(error.value)
-    with pytest.raises(ValueError, match="required by SparseGEMINICV"):
-        search(2, **QUICK).fit(X[:, :0])
-    X[3, 1] = np.nan
-    with pytest.raises(ValueError, match="SparseGEMINICV does not accept missing"):
-        search(2, **QUICK).fit(X)
-
-
-# The whole fit reports that it found fewer clusters.
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_concurrent_fits_leave_the_filters_of_warnings_alone():
-    X = problem()[::2]
-    before = list(warnings.filters)
-
-    def run(seed):
-        # Three clusters are too many, which the paths of subsets would report as well.
-        search(3, min_features=2, **QUICK | {"random_state": seed}).fit(X)
-
-    with ThreadPoolExecutor(3) as pool:
-        list(pool.map(run, range(3)))
-    assert warnings.filters == before
+def test_one_warning_of_all_paths():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        search(2, **QUICK).fit(problem())
+    messages = [str(warning.message) for warning in caught]
+    (message,) = [each for each in messages if "did not converge" in each]
+    assert message.startswith("SparseGEMINICV")
 
 
 def test_no_fit_changes_the_filters_of_warnings():
@@ -223,36 +226,13 @@ def test_no_fit_changes_the_filters_of_warnings():
     assert files == {"model_selection.py"}
 
 
-def test_the_parts_of_a_fit_leave_its_warnings_to_the_whole():
-    def part():
-        warn_of_convergence("not seen")  # else an error, here
-        with ThreadPoolExecutor(1) as pool, pytest.raises(ConvergenceWarning):
-            pool.submit(warn_of_convergence, "seen: another thread").result()
-
-    report_by_the_whole(part)
-    with pytest.warns(ConvergenceWarning, match="seen again"):
-        warn_of_convergence("seen again")
-
-
 # ------------------------------------------------------------------ candidates
 
 
-def three_clusters(seed=0):
-    rng = np.random.RandomState(seed)
-    X = rng.normal(size=(90, 8))
-    X[:, :2] += 6 * np.array([[0, 0], [1, 0], [0, 1]])[np.arange(90) % 3]
-    return X
-
-
-@pytest.fixture(scope="module")
-def three():
-    """Return what is fitted to `three_clusters`, which no test may change."""
-    return search(3, mode="ovo", **FAST).fit(three_clusters())
-
-
-def test_the_number_is_chosen_with_the_penalty(three):
+@pytest.mark.parametrize("n_clusters", [[2, 3, 4], "auto"])
+def test_the_number_is_found_with_the_features(n_clusters, three):
     X = three_clusters()
-    stable = search([2, 3, 4], mode="ovo", **FAST)
+    stable = search(n_clusters, mode="ovo", **FAST)
     before = stable.get_params()
     stable.fit(X)
     assert stable.get_params() == before
@@ -260,27 +240,9 @@ def test_the_number_is_chosen_with_the_penalty(three):
     assert adjusted_rand_score(stable.labels_, np.arange(90) % 3) > 0.95
     assert_array_equal(stable.n_clusters_curve_["n_clusters"], np.arange(2, 10))
     # As if this number had been given.
-    alone = three
-    assert_array_equal(alone.cluster_stability_, stable.cluster_stability_)
-    assert_array_equal(alone.estimator_.coefs_[0], stable.estimator_.coefs_[0])
-    assert objective_of(alone.estimator_, X) == objective_of(stable.estimator_, X)
-    assert objective_of(stable.path_.select(alpha=stable.alpha_), X) == objective_of(
-        stable.estimator_, X
-    )
-    # Bounds, and the features that are stable, by their definitions.
-    share = stable.selection_probabilities_
-    bounds = share.sum(axis=1) ** 2 / (0.8 * 8)
-    assert_allclose(stable.false_selections_, bounds)
-    step = np.flatnonzero(stable.alphas_ == stable.stable_alpha_)[0]
-    assert_array_equal(stable.stable_features_, share[step] >= 0.9)
-
-
-def test_uncertainty_is_that_of_the_matrix(global_random_seed):
-    labels = np.random.RandomState(global_random_seed).randint(3, size=(5, 40))
-    shares = np.mean([1.0 * (each[:, None] == each) for each in labels], axis=0)
-    expected = 1 - np.square(shares).sum(axis=1) / shares.sum(axis=1)
-    assert_allclose(co_assignment_uncertainty(labels), expected)
-    assert_allclose(co_assignment_uncertainty(labels[[0, 0, 0]]), 0, atol=1e-12)
+    assert three.n_clusters_curve_ is None
+    assert_same(stable, three)
+    assert_array_equal(stable.fit(X * 2.0**20).labels_, three.labels_)
 
 
 def test_samples_between_clusters_are_uncertain():
@@ -296,31 +258,18 @@ def test_samples_between_clusters_are_uncertain():
     assert found[is_near].mean() > found[~is_near].mean()
 
 
-def with_outliers():
-    """Return samples of which the last ten are far away, and weights of zero there."""
-    X = np.vstack([three_clusters(), 40 + three_clusters(1)[:10]])
-    return X, np.repeat([1.0, 0.0], [90, 10])
-
-
 def test_samples_of_weight_zero_count_for_nothing(three):
-    X, weight = with_outliers()
+    X = np.vstack([three_clusters(), 40 + three_clusters(1)[:10]])
+    weight = np.repeat([0.5, 0.0], [90, 10])  # whose unit has no effect
     stable = search(3, mode="ovo", **FAST).fit(X, sample_weight=weight)
-    without = three
-    assert_array_equal(stable.predict(X[:90]), without.labels_)
+    assert_array_equal(stable.predict(X[:90]), three.labels_)
     for name in ("alphas_", "cluster_stability_", "support_stability_"):
-        assert_allclose(getattr(stable, name), getattr(without, name), rtol=1e-6)
-    assert_allclose(stable.uncertainty_[:90], without.uncertainty_, atol=1e-12)
-    assert stable.uncertainty_.shape == (100,)
-    # The unit of weights has no effect, but weights have.
-    half = search(3, mode="ovo", **FAST).fit(X, sample_weight=weight / 2)
-    assert_allclose(half.cluster_stability_, stable.cluster_stability_, rtol=1e-9)
+        assert_allclose(getattr(stable, name), getattr(three, name), rtol=1e-6)
+    assert_allclose(stable.uncertainty_[:90], three.uncertainty_, atol=1e-12)
     weight[:30] = 5
-    other = search(3, mode="ovo", **FAST).fit(X, sample_weight=weight)
-    assert not np.allclose(other.cluster_stability_, stable.cluster_stability_)
-    with pytest.raises(ValueError, match="positive weight.*n_samples=1. Got 3"):
-        stable.fit(X, sample_weight=np.arange(100) == 3)
-    with pytest.raises(ValueError, match="leave at least one of the 4 samples"):
-        stable.set_params(n_clusters=2, sample_fraction=0.9).fit(X[:4])
+    other = stable.cluster_stability_
+    stable.fit(X, sample_weight=weight)
+    assert not np.allclose(stable.cluster_stability_, other)
 
 
 def test_links_decide_where_clusters_are():
@@ -355,9 +304,6 @@ def test_numbers_that_links_exclude_are_not_chosen(numbers, found):
     with pytest.warns(ConvergenceWarning, match="separates 1 groups"):
         stable.fit(X, partial_labels=known)
     assert stable.path_.template.n_clusters == found
-    groups = np.where(np.arange(40) < 38, 0, np.arange(40))
-    with pytest.raises(ValueError, match="at most 3, the number of groups"):
-        search([4, 5], **SMALL).fit(X, must_link=groups)
 
 
 def test_subsets_select_what_the_weights_say():
@@ -371,13 +317,6 @@ def test_subsets_select_what_the_weights_say():
         first = stable.selection_probabilities_[:, :2]
         assert (first[:, feature] == 1).all()
         assert first[-1, 1 - feature] == 0
-
-
-def test_a_subset_that_loses_its_links_is_named():
-    X = np.random.RandomState(0).normal(size=(40, 3))
-    groups = np.where(np.arange(40) < 38, 0, np.arange(40))
-    with pytest.raises(ValueError, match="Subset [12] of 2 .* must be at most 2"):
-        search(3, **SMALL).fit(X, must_link=groups)
 
 
 @pytest.mark.few_epochs
@@ -409,20 +348,34 @@ def test_weights_are_routed_to_fit_and_score():
 @pytest.mark.filterwarnings(
     "ignore:SparseGEMINICV separates:sklearn.exceptions.ConvergenceWarning"
 )
-def test_a_checkpoint_is_of_weights_and_links(tmp_path):
+@pytest.mark.parametrize("n_clusters", [3, [2, 3], "auto"])
+def test_a_fit_goes_on_from_its_checkpoint(n_clusters, tmp_path):
     X = three_clusters()[:45]
-    stable = search(3, mode="ovo", **QUICK)
+    stable = search(n_clusters, mode="ovo", **QUICK | {"n_resamples": 3})
     given = {
         "sample_weight": np.linspace(1, 2, 45),
         "partial_labels": np.where(np.arange(45) < 9, np.arange(45) % 3, -1),
     }
-    whole = clone(stable).fit(X, **given, checkpoint=tmp_path)
-    again = clone(stable).fit(X, **given, checkpoint=tmp_path, resume=True)
-    assert_array_equal(again.cluster_stability_, whole.cluster_stability_)
+    counter = Ending(10**9)
+    whole = clone(stable).set_callbacks(counter).fit(X, **given)
+    files = tmp_path / "c"
+    # The last subset's epoch, the subset, and the fit are tasks.
+    stable.set_callbacks(Ending(10**9 - counter.n_left - 3, KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        stable.fit(X, **given, checkpoint=files)
+    assert not hasattr(stable, "labels_")
+    n_files = len(list(files.glob("*.npz")))
+    stable.set_callbacks().fit(X, **given, checkpoint=files, resume=True)
+    assert_same(stable, whole)
+    assert 1 < n_files <= len(list(files.glob("*.npz")))
     for name in given:
         other = {key: value for key, value in given.items() if key != name}
         with pytest.raises(ValueError, match="checkpoint"):
-            stable.fit(X, **other, checkpoint=tmp_path, resume=True)
+            stable.fit(X, **other, checkpoint=files, resume=True)
+    with pytest.raises(ValueError, match="checkpoint"):
+        stable.fit(X + 1e-3, **given, checkpoint=files, resume=True)
+    with pytest.raises(ValueError, match="'random_state' parameter of SparseGEMINICV"):
+        stable.set_params(random_state=None).fit(X, checkpoint=files)
 
 
 # Processes take seconds to start and to load what they need.
@@ -430,127 +383,33 @@ def test_a_checkpoint_is_of_weights_and_links(tmp_path):
     "backend", ["threading", pytest.param("loky", marks=pytest.mark.full)]
 )
 def test_workers_change_nothing(backend, three):
-    one = three
     with parallel_config(backend=backend):
-        two = search(3, mode="ovo", n_jobs=2, **FAST).fit(three_clusters())
-    assert_array_equal(two.selection_probabilities_, one.selection_probabilities_)
-    assert_array_equal(two.cluster_stability_, one.cluster_stability_)
-    assert_array_equal(two.estimator_.coefs_[0], one.estimator_.coefs_[0])
+        found = search(3, mode="ovo", n_jobs=2, **FAST).fit(three_clusters())
+    assert_same(found, three)
 
 
-@pytest.mark.few_epochs
-def test_a_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
-    X = three_clusters()
-    stable = search([2, 3], mode="ovo", **QUICK | {"n_resamples": 3})
-    whole = clone(stable).fit(X)
-    n_calls = 0
-
-    def interrupted(*args):
-        nonlocal n_calls
-        n_calls += 1
-        if n_calls == 3:
-            raise KeyboardInterrupt
-        return resample(*args)
-
-    module = "skdiffclust.gemini._sparse_gemini_cv.resample"
-    with monkeypatch.context() as context:
-        context.setattr(module, interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            stable.fit(X, checkpoint=tmp_path)
-    assert not hasattr(stable, "labels_")
-    n_calls = -10
-    monkeypatch.setattr(module, interrupted)
-    stable.fit(X, checkpoint=tmp_path, resume=True)
-    assert n_calls == -9  # one of three was left
-    assert_array_equal(stable.cluster_stability_, whole.cluster_stability_)
-    assert_array_equal(stable.selection_probabilities_, whole.selection_probabilities_)
-    assert_array_equal(stable.estimator_.coefs_[0], whole.estimator_.coefs_[0])
-    with pytest.raises(ValueError, match="checkpoint"):
-        stable.fit(X + 1e-3, checkpoint=tmp_path, resume=True)
-    with pytest.raises(ValueError, match="'random_state' parameter of SparseGEMINICV"):
-        stable.set_params(random_state=None).fit(X, checkpoint=tmp_path)
-    with pytest.raises(ValueError, match="must be a folder with resume=True"):
-        stable.fit(X, resume=True)
-
-
-def test_callbacks_of_the_inner_estimator_watch_its_path():
-    X = problem()
+def test_callbacks_of_the_inner_estimator_watch_its_path(two):
     monitor = ScoringMonitor(scoring={"own": lambda model, X, y: model.score(X)})
-    stable = search(2, **FAST)
-    stable.estimator.set_callbacks(monitor)
-    watched = stable.fit(X)
+    watched = search(2, **FAST)
+    watched.estimator.set_callbacks(monitor)
+    watched.fit(problem())
     logs = monitor.get_logs().data
     assert np.sum(["own" in row for row in logs]) >= len(watched.path_)
-    plain = search(2, **FAST).fit(X)
-    assert_array_equal(plain.labels_, watched.labels_)
-    assert_array_equal(plain.cluster_stability_, watched.cluster_stability_)
+    assert_same(watched, two)
     assert "_callback_fit_ctx" not in vars(watched.path_.template)
 
 
-def test_a_callback_of_the_inner_estimator_may_end_its_path():
-    stable = search(2, **FAST)
-    stable.estimator.set_callbacks(Stop())
-    assert len(stable.fit(problem()).path_) == 1
-
-
-class Stop:
-    """A callback that asks to stop after each task."""
-
-    def setup(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context):
-        pass
-
-    def on_fit_task_end(self, estimator, context):
-        return True
-
-    def teardown(self, estimator, context):
-        pass
-
-
-def test_a_callback_that_stops_leaves_two_subsets_to_compare():
-    pytest.importorskip("sklearn.callback")
-    stable = search(2, **FAST).set_callbacks(Stop()).fit(problem())
-    assert stable.cluster_stability_.shape == (6,)
-    shares = np.unique(stable.selection_probabilities_)
-    assert set(shares) <= {0, 0.5, 1}
-    assert_array_equal(stable.predict(problem()), stable.labels_)
-
-
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"n_clusters": []},
-        {"n_clusters": [2, 0]},
-    ],
-    ids=str,
-)
-def test_candidates_that_are_none(params):
-    (name,) = params
-    with pytest.raises(ValueError, match=f"'{name}' parameter of SparseGEMINICV must"):
-        search(**params).fit(three_clusters())
+def test_callbacks_may_end_the_path_or_the_subsets():
+    ended = search(2, **FAST)
+    ended.estimator.set_callbacks(Ending(1))
+    assert len(ended.fit(problem()).path_) == 1
+    # Two subsets are needed to be compared.
+    ended = search(2, **FAST).set_callbacks(Ending(1)).fit(problem())
+    assert set(np.unique(ended.selection_probabilities_)) <= {0, 0.5, 1}
+    assert_array_equal(ended.predict(problem()), ended.labels_)
 
 
 # ------------------------------------------------------------------ a number by chance
-
-
-def test_the_number_is_found_with_the_features(three):
-    X = three_clusters()
-    stable = search("auto", mode="ovo", **FAST)
-    before = stable.get_params()
-    stable.fit(X)
-    assert stable.get_params() == before
-    assert stable.n_clusters_ == 3
-    assert adjusted_rand_score(stable.labels_, np.arange(90) % 3) > 0.95
-    assert_array_equal(stable.n_clusters_curve_["n_clusters"], np.arange(2, 10))
-    # As if this number had been given.
-    alone = three
-    assert alone.n_clusters_curve_ is None
-    assert_array_equal(alone.estimator_.coefs_[0], stable.estimator_.coefs_[0])
-    assert_array_equal(alone.uncertainty_, stable.uncertainty_)
-    other = search("auto", mode="ovo", **FAST).fit(X * 2.0**20)
-    assert_array_equal(other.labels_, stable.labels_)
 
 
 def test_a_stable_half_of_the_clusters_is_not_preferred():
@@ -580,29 +439,11 @@ def test_one_gaussian_has_no_clear_number():
     assert search([1, 1], **SMALL).fit(three_clusters()).n_clusters_ == 1
 
 
-def test_no_number_is_chosen_by_distances():
-    X = three_clusters()[::3]
-    for n_clusters in ("auto", [2, 3]):
-        stable = search(n_clusters, objective="wasserstein", **SMALL)
-        with pytest.raises(ValueError, match="an integer with distances in place of"):
-            stable.fit(X, precomputed=cdist(X, X))
-
-
 def test_clusters_are_counted_by_a_precomputed_kernel():
     X = three_clusters()
     stable = search([2, 3], mode="ovo", **SMALL).fit(X, precomputed=X @ X.T)
     assert stable.n_clusters_ == 3
     assert search("auto", **SMALL).fit(X, precomputed=X @ X.T).n_clusters_ == 3
-
-
-@pytest.mark.few_epochs
-def test_a_fit_with_auto_goes_on_from_its_checkpoint(tmp_path):
-    X = three_clusters()
-    stable = search("auto", mode="ovo", **QUICK)
-    whole = clone(stable).fit(X, checkpoint=tmp_path)
-    again = stable.fit(X, checkpoint=tmp_path, resume=True)
-    assert_array_equal(again.estimator_.coefs_[0], whole.estimator_.coefs_[0])
-    assert_array_equal(again.cluster_stability_, whole.cluster_stability_)
 
 
 def noise(kind, rng):

@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from gemini_assignments import objective_of, trained
+from gemini_assignments import Ending, objective_of
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.cluster import KMeans
@@ -16,198 +16,116 @@ from sklearn.preprocessing import scale
 
 from skdiffclust import GEMINI, SparseGEMINI
 from skdiffclust.datasets import make_celeux_one
-from skdiffclust.gemini import _gemini, _starts, gemini_score
-from skdiffclust.gemini._models import MODELS
-from skdiffclust.gemini._starts import (
-    ascend,
-    family_of_cells,
-    start_partitions,
-    voronoi,
-)
-from skdiffclust.gemini._training import train_model
+from skdiffclust.gemini import gemini_score
 
 
-def data(seed, n=40, d=3):
-    rng = np.random.RandomState(seed)
-    X = rng.normal(size=(n, d)) * rng.uniform(0.5, 2, d)
-    weights = rng.uniform(0.5, 1.5, n)
-    weights /= weights.sum()
-    return X - weights @ X, weights, rng
+@pytest.mark.parametrize("mode", ["ova", "ovo"])
+def test_the_best_partition_of_few_samples_is_found(mode):
+    # The best of all 3^5 partitions, but for names.
+    every = [np.eye(3)[[0, *rest]] for rest in product(range(3), repeat=5)]
+    n_found = 0
+    for seed in range(4):
+        X = np.random.RandomState(seed).normal(size=(6, 2))
+        best = max(gemini_score(hard, X, mode=mode) for hard in every)
+        gemini = GEMINI(3, mode=mode, random_state=0).fit(X)
+        found = gemini_score(np.eye(3)[gemini.labels_], X, mode=mode)
+        assert found >= 0.95 * best
+        assert_allclose(objective_of(gemini, X), found, rtol=1e-6)
+        n_found += found >= best * (1 - 1e-9)
+    assert n_found >= 3
 
 
-def hard(labels, n_clusters):
-    return np.eye(n_clusters)[labels]
-
-
-def test_partitions_are_about_fixed_points_of_k_means(global_random_seed):
-    X, weights, rng = data(global_random_seed)
-    partitions = start_partitions(X, weights, 4, rng)
-    inertias = []
-    for labels in partitions:
-        assert len(np.unique(labels)) == 4
-        means = np.array(
-            [
-                np.average(X[labels == c], axis=0, weights=weights[labels == c])
-                for c in range(4)
-            ]
-        )
-        squares = ((X[:, None] - means) ** 2).sum(axis=2)
-        assert np.mean(squares.argmin(axis=1) == labels) > 0.9
-        inertias.append(weights @ squares.min(axis=1))
-        cells = (
-            X @ voronoi(X, weights, labels, 4)[0] + voronoi(X, weights, labels, 4)[1]
-        )
-        assert_array_equal(cells.argmax(axis=1), labels)
-    assert inertias == sorted(inertias)
-
-
-def test_partitions_find_blobs_and_survive_few_distinct_points(global_random_seed):
-    X, y = make_blobs(80, centers=5, cluster_std=0.3, random_state=global_random_seed)
-    rng = np.random.RandomState(global_random_seed)
-    labels = start_partitions(X - X.mean(axis=0), np.full(80, 1 / 80), 5, rng)[0]
-    best = KMeans(5, n_init=10, random_state=0).fit_predict(X)
-    assert adjusted_rand_score(best, labels) > 0.8
-    for points in (np.zeros((6, 2)), np.repeat([[-1.0], [1.0]], 3, axis=0)):
-        (labels, *_) = start_partitions(points, np.full(6, 1 / 6), 4, rng)
-        assert len(set(zip(points[:, 0], labels, strict=True))) <= 2
-
-
-def test_the_draws_do_not_depend_on_the_order_and_weights_are_copies():
-    X, _, _ = data(0, n=30)
+def test_the_start_depends_on_no_order_and_weights_are_copies():
+    X = np.random.RandomState(0).normal(size=(30, 3))
     counts = np.random.RandomState(1).randint(0, 4, 30)
     order = np.random.RandomState(2).permutation(30)
-    found = [
-        start_partitions(rows, w / w.sum(), 3, np.random.RandomState(5))
-        for rows, w in (
-            (X, counts),
-            (X[order], counts[order]),
-            (np.repeat(X, counts, axis=0), np.ones(counts.sum())),
-        )
-    ]
-    first = found[0][0]
-    assert_array_equal(found[1][0], first[order])
-    assert_array_equal(found[2][0], np.repeat(first, counts))
+    gemini = GEMINI(3, random_state=0)
+    labels = gemini.fit(X, sample_weight=counts).labels_
+    moved = gemini.fit(X[order], sample_weight=counts[order]).labels_
+    assert adjusted_rand_score(moved, labels[order]) == 1
+    repeated = gemini.fit(np.repeat(X, counts, axis=0)).labels_
+    assert_array_equal(repeated, np.repeat(labels, counts))
 
 
+@pytest.mark.few_epochs
 @pytest.mark.parametrize("mode", ["ova", "ovo"])
-def test_cells_never_lose_to_the_partition_they_start_from(mode, global_random_seed):
-    X, weights, rng = data(global_random_seed)
-    improved = 0
-    for labels in rng.randint(3, size=(20, 40)):
-        start = start_partitions(X, weights, 3, rng)[0]
-        for first in (start, labels):
-            value, W, b = ascend(X, weights, first, 3, mode)
-            before = score(X, weights, first, 3, mode)
-            assert value >= before * (1 - 1e-12)
-            # What is returned are cells that have this value.
-            cells = (X @ W + b).argmax(axis=1)
-            assert_allclose(score(X, weights, cells, 3, mode), value, rtol=1e-9)
-            # Also where the partition cannot be improved any more.
-            again, W, b = ascend(X, weights, cells, 3, mode)
-            cells = (X @ W + b).argmax(axis=1)
-            assert_allclose(score(X, weights, cells, 3, mode), again, rtol=1e-9)
-            improved += value > before * (1 + 1e-9)
-    assert improved > 5
+@pytest.mark.parametrize(
+    "X",
+    [
+        scale(load_wine().data),
+        load_iris().data,
+        make_celeux_one(1, random_state=0).X,
+        make_celeux_one(3, random_state=0).X,
+    ],
+    ids=["wine", "iris", "celeux 1", "celeux 3"],
+)
+def test_no_model_is_below_k_means(X, mode):
+    labels = [KMeans(3, n_init=10, random_state=i).fit_predict(X) for i in range(3)]
+    bound = max(gemini_score(np.eye(3)[each], X, mode=mode) for each in labels)
+    params = {"mode": mode, "n_init": 1, "random_state": 0}
+    for model in (
+        GEMINI(3, **params),
+        GEMINI(3, model="free", max_iter=100, **params),
+        GEMINI(3, model="mlp", hidden_layer_sizes=(8, 6), max_iter=5, **params),
+        SparseGEMINI(3, **params),
+        SparseGEMINI(3, model="mlp", hidden_layer_sizes=8, max_iter=5, **params),
+    ):
+        if isinstance(model, SparseGEMINI):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                found = model.path(X, alpha_multiplier=3.0).labels[0]
+        else:
+            found = model.fit(X).labels_
+        assert gemini_score(np.eye(3)[found], X, mode=mode) >= (1 - 1e-3) * bound
 
 
-def score(X, weights, labels, k, mode):
-    """The definition, written once more: distances between weighted means."""
-    share = np.array([weights[labels == c].sum() for c in range(k)])
-    means = np.array(
-        [
-            weights[labels == c] @ X[labels == c] / max(share[c], 1e-300)
-            for c in range(k)
-        ]
-    )
-    if mode == "ova":
-        return float(share @ np.linalg.norm(means, axis=1))
-    return float(
-        sum(
-            share[i] * share[j] * np.linalg.norm(means[i] - means[j])
-            for i, j in product(range(k), repeat=2)
-            if share[i] and share[j]
-        )
-    )
-
-
-def test_one_against_all_reaches_the_best_partition_of_few_samples():
-    # The best of all 3^8 partitions, from every one of them.
-    X, weights, _ = data(3, n=8, d=2)
-    every = np.array(list(product(range(3), repeat=8)))
-    best = max(score(X, weights, labels, 3, "ova") for labels in every)
-    found = max(ascend(X, weights, labels, 3, "ova")[0] for labels in every[::7])
-    assert_allclose(found, best, rtol=1e-9)
-
-
-@pytest.mark.parametrize("kind", ["linear", "skip", "mlp"])
-def test_models_have_the_logits_of_the_cells(kind, global_random_seed):
-    X, _, rng = data(global_random_seed)
-    sizes = [3, 4] if kind == "linear" else [3, 9, 8, 4]
-    template = MODELS[kind].with_random_weights(sizes, rng, np.float64)
-    before = [array.copy() for array in template.arrays]
-    W, b = rng.normal(size=(3, 4)), rng.normal(size=4)
-    for factor in (1.0, 7.0):
-        model = family_of_cells(kind, W, b, template)(factor)
-        assert_allclose(model.outputs(X), factor * (X @ W + b), atol=1e-9)
-        for array in model.arrays:
-            array += 1.0
-    for array, old in zip(template.arrays, before, strict=True):
-        assert_array_equal(array, old)
-
-
-DATA = [
-    scale(load_wine().data),
-    load_iris().data,
-    make_celeux_one(1, random_state=0).X,
-    make_celeux_one(3, random_state=0).X,
-]
-
-
-@pytest.mark.parametrize("mode", ["ova", "ovo"])
-@pytest.mark.parametrize("number", range(len(DATA)))
-@pytest.mark.parametrize("model", ["linear", "mlp", "free"])
-def test_gemini_is_not_below_k_means(model, number, mode):
-    X = DATA[number] - DATA[number].mean(axis=0)
-    gemini = GEMINI(3, mode=mode, model=model, n_init=1, max_iter=100, random_state=0)
+def epochs(model, X, **known):
+    """Return how many models are trained, each for one epoch."""
+    counter = Ending(10**9)
+    model = clone(model).set_params(max_iter=1).set_callbacks(counter)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        gemini.fit(X)
-    P = gemini.assignments_ if model == "free" else trained(gemini, X)
-    for seed in range(3):
-        labels = KMeans(3, n_init=10, random_state=seed).fit_predict(X)
-        bound = gemini_score(hard(labels, 3), X, mode=mode)
-        assert gemini_score(P, X, mode=mode) >= (1 - 1e-3) * bound
+        model.fit(X, **known)
+    # Tasks are an epoch and a restart of each, unless there is but one, and the fit.
+    return (10**9 - counter.n_left) // 2
 
 
-def test_of_many_samples_one_restart_is_trained(monkeypatch):
-    X, y = make_blobs(150, centers=4, n_features=3, random_state=2)
-    X = scale(X)
-    # Without a penalty, the partition of k-means is the only candidate.
-    gemini = GEMINI(4, mode="ovo", learning_rate=0.05, l2=1e-5, random_state=0)
-    three = clone(gemini).fit(X)
-    sizes = []
+def test_of_many_samples_one_restart_is_trained():
+    X, y = make_blobs(20_100, centers=4, n_features=3, random_state=2)
+    # Without a penalty, the partition of k-means, searched on some, is the only one.
+    gemini = GEMINI(4, random_state=0)
+    assert epochs(gemini, X) == 1
+    assert adjusted_rand_score(y, gemini.fit(X).labels_) > 0.95
+    gemini.set_params(l2=1e-5)
+    assert epochs(gemini, X) == 2
+    # More with links, in batches, or of fewer samples, not counting those of weight 0.
+    known = np.where(np.arange(len(X)) < 9, y, -1)
+    assert epochs(gemini, X, partial_labels=known) == 4
+    assert epochs(gemini, X, sample_weight=np.arange(len(X)) > 200) == 4
+    assert epochs(gemini.set_params(batch_size=9000), X) == 4
 
-    def train(model, problem, *args, **kwargs):
-        sizes.append(len(problem.X))
-        return train_model(model, problem, *args, **kwargs)
 
-    monkeypatch.setattr(_starts, "_MANY_SAMPLES", 120)
-    monkeypatch.setattr(_gemini, "train_model", train)
-    one = clone(gemini).fit(X)
-    # And the hard partition.
-    assert sizes == [150] * 2
-    assert objective_of(one, X) > (1 - 1e-3) * objective_of(three, X)
-    assert adjusted_rand_score(y, one.labels_) > 0.95
-    # Not if there are links, nor in batches.
-    sizes.clear()
-    clone(gemini).fit(X, partial_labels=np.where(np.arange(150) < 20, y, -1))
-    clone(gemini).set_params(batch_size=100).fit(X)
-    assert sizes == [150] * 8
-    # Samples of weight 0 are none of them.
-    weight = np.where(np.arange(150) < 110, 0.0, 1.0)
-    sizes.clear()
-    clone(gemini).fit(X, sample_weight=weight)
-    assert sizes == [150] * 4
+def test_too_few_hidden_units_start_at_random():
+    X, _ = make_blobs(60, random_state=0)
+    gemini = GEMINI(3, model="mlp", random_state=0)
+    assert epochs(gemini.set_params(hidden_layer_sizes=5), X) == 3
+    assert epochs(gemini.set_params(hidden_layer_sizes=6), X) == 4
+
+
+@pytest.mark.few_epochs
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"objective": "wasserstein"},
+        {"kernel": "rbf", "gamma": "scale"},
+        {"objective": "hellinger", "l2": 1e-4},
+    ],
+    ids=str,
+)
+def test_other_objectives_may_keep_the_partition_of_k_means(params):
+    X, y = make_blobs(60, centers=3, cluster_std=0.5, random_state=2)
+    gemini = GEMINI(3, n_init=1, max_iter=30, random_state=0, **params)
+    assert adjusted_rand_score(y, gemini.fit(X).labels_) > 0.95
 
 
 @pytest.mark.parametrize("mode", ["ova", "ovo"])
@@ -236,68 +154,6 @@ def test_links_that_a_partition_satisfies_need_no_training(mode, global_random_s
     gemini.set_params(n_init=1, max_iter=20)
     with pytest.warns(ConvergenceWarning, match="GEMINI separates 1 groups"):
         assert gemini.fit(X, must_link=[[one, other]]).n_iter_ > 1
-
-
-@pytest.mark.parametrize("mode", ["ova", "ovo"])
-def test_partitions_of_many_samples_are_searched_on_some(mode, monkeypatch):
-    X, y = make_blobs(600, n_features=5, centers=6, cluster_std=1.5, random_state=0)
-    sizes = []
-
-    def counting(X, *args):
-        sizes.append(len(X))
-        return ascend(X, *args)
-
-    monkeypatch.setattr(_starts, "ascend", counting)
-    monkeypatch.setattr(_starts, "_MOST_PER_CLUSTER", 1)
-    values = []
-    for most in (600, 100):
-        monkeypatch.setattr(_starts, "_MOST_SEARCHED", most)
-        model = GEMINI(6, mode=mode, n_init=1, random_state=0)
-        model.fit(X)
-        values.append(gemini_score(hard(model.labels_, 6), X, mode=mode))
-        assert adjusted_rand_score(y, model.labels_) > 0.95
-    assert set(sizes) == {100, 600}
-    assert values[1] > values[0] * 0.999
-    # Samples of weight 0 are none of them.
-    sizes.clear()
-    weight = np.where(np.arange(600) < 520, 0.0, 1.0)
-    model.fit(X, sample_weight=weight)
-    assert set(sizes) == {600}
-
-
-def test_a_path_of_many_samples_starts_from_one_restart(monkeypatch):
-    X = make_celeux_one(4, random_state=0).X[:130]
-    sparse = SparseGEMINI(3, mode="ovo", random_state=0)
-    whole = clone(sparse).path(X, alpha_multiplier=1.3)
-    monkeypatch.setattr(_starts, "_MANY_SAMPLES", 120)
-    one = clone(sparse).path(X, alpha_multiplier=1.3)
-    assert np.nanmax(one.kkts) <= 0.01
-    assert one.objectives[0] > (1 - 1e-3) * whole.objectives[0]
-
-
-def test_other_objectives_may_keep_the_partition_of_k_means():
-    X, y = make_blobs(60, centers=3, cluster_std=0.5, random_state=2)
-    for params in (
-        {"objective": "wasserstein"},
-        {"kernel": "rbf", "gamma": "scale"},
-        {"objective": "hellinger", "l2": 1e-4},
-    ):
-        gemini = GEMINI(3, n_init=1, max_iter=30, random_state=0, **params)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            assert adjusted_rand_score(y, gemini.fit(X).labels_) > 0.95
-
-
-def test_too_few_hidden_units_start_at_random():
-    X, _ = make_blobs(60, random_state=0)
-    gemini = GEMINI(3, model="mlp", hidden_layer_sizes=5, max_iter=5, random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        soft = gemini.fit(X).history_["objective"]
-        hard = gemini.set_params(hidden_layer_sizes=6).fit(X).history_["objective"]
-    # A start at random is far from the objective of a hard partition.
-    assert len(soft) <= 5
-    assert soft[0] < 0.5 * hard[0]
 
 
 @pytest.mark.parametrize("mode", ["ova", "ovo"])

@@ -11,6 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.pairwise import linear_kernel
 
 from skdiffclust import GEMINI
+from skdiffclust.nn import GEMINILoss
 
 CENTERS = np.array([[0.0, 0.0], [8.0, 0.0], [0.0, 8.0], [8.0, 8.0]])
 pytestmark = pytest.mark.few_epochs
@@ -32,14 +33,6 @@ def make(**params):
     return GEMINI(4, **params)
 
 
-def one_vs_all(outputs, X):
-    """Return the MMD one-vs-all of outputs (n, k) with the linear kernel of X."""
-    assignments = outputs.softmax(dim=1)
-    proportions = assignments.mean(dim=0)
-    means = assignments.T @ X / len(X) / proportions[:, None]
-    return (proportions * (means - X.mean(dim=0)).norm(dim=1)).sum()
-
-
 def test_steps_are_those_of_autograd_and_the_moments_are_kept():
     streams = [X for X, _ in batches(0, n_batches=3)]
     model = GEMINI(4, mode="ova", max_iter=5, learning_rate=1e-3, random_state=0).fit(
@@ -57,8 +50,7 @@ def test_steps_are_those_of_autograd_and_the_moments_are_kept():
         X = torch.tensor((X - means) / scale)
         for _ in range(10):
             adam.zero_grad()
-            loss = -one_vs_all(X @ weights + biases, X)
-            loss.backward()
+            GEMINILoss(mode="ova")(X @ weights + biases, X).backward()
             adam.step()
         found = scale * model.coefs_[0]
         assert_allclose(found, weights.detach(), rtol=0, atol=1e-8)
@@ -126,9 +118,7 @@ def test_samples_that_are_few_or_of_one_cluster_change_no_temperature(kind):
     model = make().fit(X)
     before = model.temperature_
     batch = {"one": X[:1], "few": X[:8], "equal": np.repeat(X[:1], 99, axis=0)}
-    weights = None
-    if kind == "weightless":
-        weights = (np.arange(240) < 8).astype(float)
+    weights = np.arange(240) < 8 if kind == "weightless" else None
     model.partial_fit(batch.get(kind, X), sample_weight=weights)
     assert model.temperature_ == before
     certainty = model.predict_proba(X).max(axis=1)

@@ -8,8 +8,7 @@ from skdiffclust._constraints import as_constraints
 from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._problem import Problem
-from skdiffclust.gemini._relations import Matrix, make_relation
-from skdiffclust.gemini._supervision import Supervision, broken_links
+from skdiffclust.gemini._relations import make_relation
 from skdiffclust.gemini._training import loss_and_gradients
 from skdiffclust.gemini._transport import transport
 
@@ -75,7 +74,7 @@ def test_everything_else_in_the_loss_against_central_differences(
 ):
     constraints = as_constraints(7, [0, 0, 1, -1, -1, -1, -1], [[3, 4]], [[3, 5]])
     model, task, _ = problem(
-        kind, l2=0.3, constraints=constraints, seed=global_random_seed
+        kind, l2=(0.3, 0.2), constraints=constraints, seed=global_random_seed
     )
     check_central_differences(model, task)
     check_central_differences(model, task, np.array([0, 1, 3, 4, 5]))
@@ -141,38 +140,5 @@ def torch_distance(name, p, q, relation):
             kernel = relation.features @ relation.features.T
         return torch.sqrt((p - q) @ torch.tensor(kernel) @ (p - q))
     first, second = p.detach().numpy().copy(), q.detach().numpy().copy()
-    _, (u, v) = transport(first, second, Matrix(relation.matrix), None)
+    _, (u, v) = transport(first, second, relation, None)
     return p @ torch.tensor(u) + q @ torch.tensor(v)
-
-
-@pytest.mark.parametrize("kind", ["linear", "mlp", "skip", "free"])
-@pytest.mark.parametrize("name", list(OBJECTIVES))
-def test_float32_stays_float32(kind, name, global_random_seed):
-    choice = RELATIONS[OBJECTIVES[name].relation][0]
-    model, task, rng = problem(kind, name, "ovo", choice, seed=global_random_seed)
-    low = MODELS[kind].from_arrays([a.astype(np.float32) for a in model.arrays])
-    X = task.X if kind == "free" else task.X.astype(np.float32)
-    relation = make_relation(
-        OBJECTIVES[name].relation,
-        np.random.RandomState(global_random_seed)
-        .normal(size=(7, 3))
-        .astype(np.float32),
-        "linear",
-        "euclidean",
-    )
-    single = Problem(
-        X, task.row_weights.astype(np.float32), relation, task.objective, l2=0.1
-    )
-    _, _, gradients = loss_and_gradients(low, single)
-    assert {gradient.dtype for gradient in gradients} == {np.dtype(np.float32)}
-
-
-def test_links_that_are_met_cost_nothing():
-    constraints = as_constraints(5, [0, 0, 1, -1, -1], None, [[3, 4]])
-    met = np.eye(2)[[0, 0, 1, 0, 1]]
-    value, gradient = Supervision.of(constraints).penalty(met)
-    assert value == 0 and np.isfinite(gradient).all()
-    assert broken_links(np.array([0, 0, 1, 0, 1]), constraints) == (0, 0)
-    assert broken_links(np.array([0, 1, 1, 0, 0]), constraints) == (1, 2)
-    broken, gradient = Supervision.of(constraints).penalty(np.eye(2)[[0, 1, 1, 0, 0]])
-    assert broken > 1 and np.isfinite(gradient).all()

@@ -1,4 +1,4 @@
-"""What a GEMINI was trained to, from the probabilities that it predicts."""
+"""What a GEMINI was trained to, and a callback that ends its training."""
 
 import numpy as np
 from scipy.special import softmax
@@ -34,3 +34,23 @@ def objective_of(model, X, precomputed=None):
             assignments, precomputed, **params | {"kernel": "precomputed"}
         )
     return gemini_score(assignments, X, **params)
+
+
+class Ending:
+    """A callback that raises an error after a task, or asks to stop from it on."""
+
+    def __init__(self, n_tasks, error=None):
+        self.n_left = n_tasks
+        self.error = error
+
+    def setup(self, estimator, context):
+        """Do nothing."""
+
+    on_fit_task_begin = teardown = setup
+
+    def on_fit_task_end(self, estimator, context):
+        """Count a task, and return whether to stop."""
+        self.n_left -= 1
+        if self.error is not None and self.n_left == 0:
+            raise self.error
+        return self.error is None and self.n_left <= 0
