@@ -356,7 +356,7 @@ class ClAM(CallbackSupportMixin, FittedMemories):
         """Learn from a batch of samples of a stream.
 
         The first call seeds the memories and fixes the scale of the data and the order
-        of the clusters; later ones continue from the current memories. At most 2048 of
+        of the clusters; later ones continue from the current memories. At most 8192 of
         all samples seen so far, drawn at random, are kept in the estimator, and each
         call continues k-means on these and trains for one epoch (none with
         ``max_iter=0``), so that a stream may be sorted by cluster. Set `half_life`

@@ -9,9 +9,11 @@ from math import ceil, log
 import numpy as np
 from scipy import sparse
 
+from skdiffclust.memories._rows import MAX_ROWS
 from skdiffclust.memories._scaling import MemoryScaling
 
-SIZE = 2048
+# Of those kept, centres have about k / SIZE more inertia than of all samples.
+SIZE = MAX_ROWS
 
 
 @dataclass(frozen=True)

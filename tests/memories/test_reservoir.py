@@ -40,6 +40,19 @@ def test_a_stream_that_comes_sorted(container, global_random_seed):
     assert adjusted_rand_score(y, model.predict(container(X))) > 0.95
 
 
+def test_the_centres_of_a_stream_have_nearly_the_inertia_of_a_fit(global_random_seed):
+    X, _ = make_blobs(
+        12_000, n_features=10, centers=20 * np.eye(10), random_state=global_random_seed
+    )
+    model = ClAM(10, max_iter=0, random_state=global_random_seed)
+    for rows in np.split(X, 6):
+        model.partial_fit(rows)
+    inertia = np.square(X - model.cluster_centers_[model.predict(X)]).sum()
+    whole = ClAM(10, max_iter=0, random_state=global_random_seed).fit(X)
+    # Centres of m samples have k / m more than those of all, 0.5 % for 2048.
+    assert inertia < 1.002 * whole.inertia_
+
+
 def test_half_of_the_rows_are_younger_than_the_half_life(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     for half_life in (40, 5000):
