@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from shared import Results, seconds, standardised, those_here
+from shared import Results, print_seconds, seconds, standardised, those_here
 from shared import load as load_raw
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.metrics import (
@@ -358,6 +358,7 @@ def main():
         strips()
     else:
         tables(options.names, options.starts, options.methods)
+    print_seconds()
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from shared import Results, load
+from shared import Results, load, print_seconds
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
@@ -476,6 +476,7 @@ def main():
         labels = options.labels or [250]
         data = options.data or "mnist"
         authors(data, labels, options.withheld, options.seeds or 3, options.steps)
+    print_seconds()
 
 
 if __name__ == "__main__":

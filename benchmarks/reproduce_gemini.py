@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from shared import Results, load, noise_background, seconds
+from shared import Results, load, noise_background, print_seconds, seconds
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import scale
@@ -534,3 +534,4 @@ def print_means(case, runs):
 if __name__ == "__main__":
     for part in sys.argv[1:]:
         run(part)
+    print_seconds()

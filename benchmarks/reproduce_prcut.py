@@ -39,7 +39,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from bench_cuts import neighbours, spectral
-from shared import Results, load, seconds, versions
+from shared import Results, load, print_seconds, seconds, versions
 from sklearn.cluster import SpectralClustering
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_rand_score
@@ -207,6 +207,26 @@ def print_rows(part, measure, names, rows, n_seeds):
             )
 
 
+def n_steps_done(checkpoint, n_steps, rng, parts):
+    """Return how many steps the file has, and set the state of the parts to it."""
+    if checkpoint is None or not checkpoint.exists():
+        return 0
+    done, state, states = torch.load(checkpoint, weights_only=False)
+    if done > n_steps:
+        raise ValueError(f"{checkpoint} has {done} steps. Remove it to start anew.")
+    rng.set_state(state)
+    for part, its_state in zip(parts, states, strict=True):
+        part.load_state_dict(its_state)
+    return done
+
+
+def save(checkpoint, n_steps, rng, parts):
+    """Replace the file by the state of the parts."""
+    new = checkpoint.with_suffix(".new")
+    torch.save((n_steps, rng.get_state(), [one.state_dict() for one in parts]), new)
+    new.replace(checkpoint)
+
+
 def published_loop(
     X,
     graph,
@@ -250,16 +270,8 @@ def published_loop(
         network.parameters(), lr=learning_rate, weight_decay=weight_decay
     )
     batch_size = min(2048, len(X) // 2)
-    parts = {"network": network, "optimizer": optimizer, "loss": loss_of}
-    done = 0
-    if checkpoint is not None and checkpoint.exists():
-        done, state, states = torch.load(checkpoint, weights_only=False)
-        if done > n_steps:
-            raise ValueError(f"{checkpoint} has {done} steps. Remove it to start anew.")
-        rng.set_state(state)
-        for key, part in parts.items():
-            part.load_state_dict(states[key])
-    for step in range(done + 1, n_steps + 1):
+    parts = network, optimizer, loss_of
+    for step in range(1 + n_steps_done(checkpoint, n_steps, rng, parts), n_steps + 1):
         is_decreasing = averaging_rate == "decreasing"
         loss_of.averaging_rate = 0.8 / step if is_decreasing else averaging_rate
         left, right = (rng.permutation(len(X))[:batch_size] for _ in range(2))
@@ -269,10 +281,7 @@ def published_loop(
         loss.backward()
         optimizer.step()
     if checkpoint is not None:
-        states = {key: part.state_dict() for key, part in parts.items()}
-        new = checkpoint.with_suffix(".new")
-        torch.save((n_steps, rng.get_state(), states), new)
-        new.replace(checkpoint)
+        save(checkpoint, n_steps, rng, parts)
     with torch.no_grad():
         return network(X).argmax(dim=1).numpy()
 
@@ -325,6 +334,7 @@ def main():
     else:
         measure = partial(on_many_neighbors, n_neighbors=150, loops=LOOPS)
         print_rows("paper", measure, digits, ["spectral", *LOOPS], options.seeds)
+    print_seconds()
 
 
 if __name__ == "__main__":
