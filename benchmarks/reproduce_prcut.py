@@ -4,6 +4,7 @@
     python benchmarks/reproduce_prcut.py table [NAME ...] [--seeds 5]
     python benchmarks/reproduce_prcut.py paper [digits usps_train mnist_t10k]
     python benchmarks/reproduce_prcut.py raw [mnist_t10k] [--seeds 1]
+        [--checkpoints FOLDER]
 
 labels           affinity from labels: samples with one label are joined, with two
                  separated, and the encoder that cuts this graph predicts a fifth of the
@@ -17,7 +18,8 @@ paper            ratio-cuts and agreement of spectral clustering, and of the loo
                  of 150 neighbours of Section 5 (Table 5 has 100)
 raw              the same with the network and the decay of Section C.1 as well, for
                  25 000 steps of two batches of 2048, on the graph of 100 neighbours:
-                 hours
+                 hours; each 500 steps are a row, and go on from the file in the folder
+                 of checkpoints
 
 They add a line to ``prcut_PART.jsonl`` for each fit, and what is there is
 not run again.
@@ -30,13 +32,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import argparse
 import itertools
 import warnings
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from bench_cuts import neighbours, spectral
-from shared import Results, load, versions
+from shared import Results, load, print_seconds, seconds, versions
 from sklearn.cluster import SpectralClustering
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_rand_score
@@ -144,7 +147,8 @@ LOOPS = {
 N_STEPS = 2000
 # Section C.1.2, with weights of the first and last layer that are normalised. The steps
 # are those of the published code; the paper has no number.
-RAW = CONSTANT | {"n_layers": 3, "weight_decay": 1e-7, "n_steps": 25_000}
+RAW = CONSTANT | {"n_layers": 3, "weight_decay": 1e-7}
+RAW = {f"{n} steps": RAW | {"n_steps": n} for n in range(500, 25_001, 500)}
 
 
 def perceptron(n_features, n_layers, k):
@@ -176,6 +180,12 @@ def on_few_neighbors(name, row, seed):
     return describe(graph, y, labels)
 
 
+def timed(measure, *case):
+    """Return what a method finds, and the processor seconds that it takes."""
+    spent, found = seconds(measure, *case)
+    return found | {"seconds": spent}
+
+
 def print_rows(part, measure, names, rows, n_seeds):
     """Print medians of the seeds, and the ratio-cut relative to the first row's."""
     results = Results(Path(f"prcut_{part}.jsonl"))
@@ -183,7 +193,7 @@ def print_rows(part, measure, names, rows, n_seeds):
         reference = None
         for row in rows:
             runs = [
-                results.once([name, row, seed], measure, name, row, seed)
+                results.once([name, row, seed], timed, measure, name, row, seed)
                 for seed in range(n_seeds)
             ]
             cuts = np.array([run["rc"] for run in runs])
@@ -195,6 +205,26 @@ def print_rows(part, measure, names, rows, n_seeds):
                 f"relative {np.median(cuts / reference):.3f}",
                 flush=True,
             )
+
+
+def n_steps_done(checkpoint, n_steps, rng, parts):
+    """Return how many steps the file has, and set the state of the parts to it."""
+    if checkpoint is None or not checkpoint.exists():
+        return 0
+    done, state, states = torch.load(checkpoint, weights_only=False)
+    if done > n_steps:
+        raise ValueError(f"{checkpoint} has {done} steps. Remove it to start anew.")
+    rng.set_state(state)
+    for part, its_state in zip(parts, states, strict=True):
+        part.load_state_dict(its_state)
+    return done
+
+
+def save(checkpoint, n_steps, rng, parts):
+    """Replace the file by the state of the parts."""
+    new = checkpoint.with_suffix(".new")
+    torch.save((n_steps, rng.get_state(), [one.state_dict() for one in parts]), new)
+    new.replace(checkpoint)
 
 
 def published_loop(
@@ -210,8 +240,11 @@ def published_loop(
     n_layers=1,
     weight_decay=0.0,
     n_steps=N_STEPS,
+    checkpoint=None,
 ):
     """Return the labels (n,) that the network has after Algorithm 1 of the paper.
+
+    It goes on from the state in the file `checkpoint`, where its last steps put it.
 
     ::
 
@@ -232,47 +265,45 @@ def published_loop(
     rng = np.random.RandomState(seed)
     X = torch.from_numpy((X - X.mean(axis=0)) / (X - X.mean(axis=0)).std()).float()
     network = perceptron(X.shape[1], n_layers, k)
-    weights = torch.from_numpy(graph.astype(np.float32).toarray())
     loss_of = RatioCutLoss(k, balance_weight=balance_weight)
     optimizer = optimizer(
         network.parameters(), lr=learning_rate, weight_decay=weight_decay
     )
     batch_size = min(2048, len(X) // 2)
-    for step in range(1, n_steps + 1):
+    parts = network, optimizer, loss_of
+    for step in range(1 + n_steps_done(checkpoint, n_steps, rng, parts), n_steps + 1):
         is_decreasing = averaging_rate == "decreasing"
         loss_of.averaging_rate = 0.8 / step if is_decreasing else averaging_rate
         left, right = (rng.permutation(len(X))[:batch_size] for _ in range(2))
-        block = weights[left][:, right]
+        block = graph[left][:, right]
         loss = loss_of(network(X[left]), block, right=network(X[right]))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+    if checkpoint is not None:
+        save(checkpoint, n_steps, rng, parts)
     with torch.no_grad():
         return network(X).argmax(dim=1).numpy()
 
 
-def from_scratch(name, row, seed):
-    """Return what a method finds on the graph of 150 neighbours."""
-    return found_by(name, row, seed, 150, LOOPS)
-
-
-def from_raw(name, row, seed):
-    """Return what a method finds on the graph of 100 neighbours."""
-    return found_by(name, row, seed, 100, {"network of the paper": RAW})
-
-
-def found_by(name, row, seed, n_neighbors, loops):
-    """Return what spectral clustering or a loop of the paper finds on a graph."""
+@cache
+def with_graph(name, n_neighbors):
+    """Return samples, classes and the graph of nearest neighbours."""
     X, y = load(name)
+    return X, y, neighbours(X, n_neighbors)
+
+
+def on_many_neighbors(name, row, seed, *, n_neighbors, loops, folder=None):
+    """Return what spectral clustering or a loop of the paper finds on a graph."""
+    X, y, graph = with_graph(name, n_neighbors)
     k = len(np.unique(y))
-    graph = neighbours(X, n_neighbors)
     if row == "spectral":
         peer = SpectralClustering(
             k, affinity="precomputed", n_init=1, random_state=seed
         )
-        labels = peer.fit_predict(graph).astype(np.int64)
-    else:
-        labels = published_loop(X, graph, k, seed, **loops[row])
+        return describe(graph, y, peer.fit_predict(graph).astype(np.int64))
+    checkpoint = folder and folder / f"{name}_{seed}.pt"
+    labels = published_loop(X, graph, k, seed, checkpoint=checkpoint, **loops[row])
     return describe(graph, y, labels)
 
 
@@ -282,6 +313,7 @@ def main():
     parser.add_argument("part", choices=["labels", "table", "paper", "raw"])
     parser.add_argument("names", nargs="*")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--checkpoints", type=Path, default=Path("prcut_raw"))
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -293,12 +325,16 @@ def main():
         names = options.names or N_NEIGHBORS
         print_rows("table", on_few_neighbors, names, ROWS, options.seeds)
     elif options.part == "raw":
+        options.checkpoints.mkdir(exist_ok=True)
+        measure = partial(
+            on_many_neighbors, n_neighbors=100, loops=RAW, folder=options.checkpoints
+        )
         names = options.names or ["mnist_t10k"]
-        rows = "spectral", "network of the paper"
-        print_rows("raw", from_raw, names, rows, options.seeds)
+        print_rows("raw", measure, names, ["spectral", *RAW], options.seeds)
     else:
-        rows = "spectral", *LOOPS
-        print_rows("paper", from_scratch, digits, rows, options.seeds)
+        measure = partial(on_many_neighbors, n_neighbors=150, loops=LOOPS)
+        print_rows("paper", measure, digits, ["spectral", *LOOPS], options.seeds)
+    print_seconds()
 
 
 if __name__ == "__main__":

@@ -121,6 +121,11 @@ def seconds(function, *arguments, **keywords):
     return time.process_time() - start, result
 
 
+def print_seconds():
+    """Print the processor seconds of this process, for the pages."""
+    print(f"all that was not recorded: {time.process_time():.0f} s of the processor")
+
+
 def both_clocks(function, *arguments):
     """Return the elapsed and the processor seconds of a call, and its result."""
     start = time.perf_counter(), time.process_time()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from data_sets import load_data
-from reproduce_gemini import Perceptron, run_published
+from reproduce_gemini import Perceptrons, mmd, one_by_one, run_published
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import scale
@@ -110,31 +110,46 @@ def test_real_data(name, model, shared_data):
     assert abs(n_features - size) <= max(2 * size_sd, 1)
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("model", ["linear", "mlp"])
-def test_the_loop_of_the_authors_selects_the_informative_variables(model):
-    found = run_published("mmd", 4, "ovo", model, 0)
-    assert found["VSER"] <= 0.04
-    assert found["ARI"] >= 0.6
+def test_the_loop_of_the_authors_selects_the_informative_variables(model, dynamic):
+    for found in run_published("mmd", 4, "ovo", model, 3, dynamic):
+        assert found["VSER"] <= 0.04
+        assert found["ARI"] >= 0.6
 
 
-@pytest.mark.parametrize("hierarchy", [0, 2])
+@pytest.mark.parametrize("mode", ["ovo", "ova"])
+def test_the_objective_of_all_runs_is_that_of_the_layer(mode):
+    torch.manual_seed(0)
+    logits, x = torch.randn(3, 50, 4), torch.randn(3, 50, 6)
+    expected = one_by_one("mmd", mode, logits, x)
+    torch.testing.assert_close(mmd(mode, logits, x), expected)
+
+
+@pytest.mark.parametrize("hierarchy", [0.5, 2])
 def test_the_threshold_of_the_loop_is_the_hierarchical_prox(hierarchy):
     torch.manual_seed(0)
-    model = Perceptron(1, 3, 2, hierarchy)
-    given = model.skip.weight.detach().clone(), model.first.weight.detach().clone()
+    model = Perceptrons(2, 1, (3,), 2, hierarchy)
+
+    def weights():
+        return model.skip.detach().clone()[:, 0], model.layers[0].detach().clone()[:, 0]
+
+    given = weights()
+    threshold = torch.tensor([[0.1], [0.3]])
 
     def cost(skip, first):
-        squares = (skip - given[0]).square().sum() + (first - given[1]).square().sum()
-        return squares / 2 + 0.3 * skip.norm()
+        squares = (skip - given[0]).square().sum(1) + (first - given[1]).square().sum(1)
+        return squares / 2 + threshold[:, 0] * skip.norm(dim=1)
 
-    model.shrink(0.3)
-    skip, first = model.skip.weight.detach(), model.first.weight.detach()
-    assert first.abs().max() <= hierarchy * skip.norm() + 1e-6
+    model.shrink(threshold)
+    skip, first = weights()
+    bound = hierarchy * skip.norm(dim=1) + 1e-6
+    assert (first.abs().max(dim=1).values <= bound).all()
     for _ in range(200):
-        other = skip + 0.1 * torch.randn(2, 1)
-        bound = float(hierarchy * other.norm())
-        inside = torch.clamp(first + 0.1 * torch.randn(3, 1), -bound, bound)
-        assert cost(skip, first) <= cost(other, inside) + 1e-6
+        other = skip + 0.1 * torch.randn(2, 2)
+        bound = hierarchy * other.norm(dim=1, keepdim=True)
+        inside = torch.clamp(first + 0.1 * torch.randn(2, 3), -bound, bound)
+        assert (cost(skip, first) <= cost(other, inside) + 1e-6).all()
 
 
 def table(title, runs):
