@@ -14,31 +14,23 @@ _SHIFTS_PER_EDGE = 8  # more than this: many keys are in one bucket
 _GROWTH = 4  # of the number of edges from one cut to the next
 
 
-@compiled(nogil=True)
 def cuts_of(weights, wanted):
     """Return the values at which `heaviest_forest` divides its work. O(m).
 
     About `wanted` of the weights (m,) are above the first, four times as many above the
     second, and so on; the last one is -inf.
     """
-    m = len(weights)
-    cuts = np.empty(_N_BUCKETS + 1)
-    n_cuts = 0
-    high, low = (weights.max(), weights.min()) if m else (0.0, 0.0)
-    if high - low > 1e-300:
-        scale = (_N_BUCKETS - 1) / (high - low)
-        counts = np.zeros(_N_BUCKETS, dtype=np.int64)
-        for e in range(m):
-            counts[np.int32((high - weights[e]) * scale)] += 1
-        total = 0
-        for b in range(_N_BUCKETS - 1):
-            total += counts[b]
-            if total >= wanted:
-                cuts[n_cuts] = high - (b + 1) / scale
-                n_cuts += 1
-                wanted = _GROWTH * total
-    cuts[n_cuts] = -np.inf
-    return cuts[: n_cuts + 1]
+    cuts = []
+    high = weights.max(initial=-np.inf)
+    width = high - weights.min(initial=np.inf)
+    if width > 1e-300:
+        scale = (_N_BUCKETS - 1) / width
+        buckets = ((high - weights) * scale).astype(np.int64)
+        totals = np.cumsum(np.bincount(buckets))[: _N_BUCKETS - 1]
+        while (b := np.searchsorted(totals, wanted)) < len(totals):
+            cuts.append(high - (b + 1) / scale)
+            wanted = _GROWTH * totals[b]
+    return np.array([*cuts, -np.inf])
 
 
 @inner
@@ -78,10 +70,36 @@ def sort_chunk(keys, chunk, n, work):
         order[d] = e
         n_shifts += c - d
         if n_shifts > _SHIFTS_PER_EDGE * n:
-            first = np.argsort(-keys[:n], kind="mergesort")
-            for d in range(n):
-                order[d] = chunk[first[d]]
+            merge_sort(keys, chunk, n, placed, order)
             return
+
+
+@inner
+def merge_sort(keys, chunk, n, placed, order):
+    """Sort as `sort_chunk` does, by merging runs from one pair of arrays to the other.
+
+    The result is in `order` and, as it may end in the other pair, in `chunk`.
+    """
+    source = keys, chunk
+    target = placed, order
+    width = 1
+    while width < n:
+        for start in range(0, n, 2 * width):
+            middle = min(start + width, n)
+            stop = min(middle + width, n)
+            a = start
+            b = middle
+            for d in range(start, stop):
+                is_first = b == stop or (a < middle and source[0][a] >= source[0][b])
+                c = a if is_first else b
+                target[0][d] = source[0][c]
+                target[1][d] = source[1][c]
+                a += is_first
+                b += not is_first
+        source, target = target, source
+        width *= 2
+    for d in range(n):
+        order[d] = source[1][d]
 
 
 @inner
@@ -132,8 +150,8 @@ def heaviest_forest(values, ends, n_edges, cuts, work):
             sort_chunk(keys, chunk, n_chunk, (starts, placed, order))
         for c in range(n_chunk):
             e = order[c]
-            root = find(parents, heads[e])
-            other = find(parents, tails[e])
+            root = find(parents, np.int64(heads[e]))
+            other = find(parents, np.int64(tails[e]))
             if root != other:
                 union(parents, sizes, root, other)
                 accepted[n_accepted] = e
@@ -146,7 +164,6 @@ def heaviest_forest(values, ends, n_edges, cuts, work):
     return n_accepted
 
 
-@compiled(nogil=True)
 def workspace(m, n):
     """Return scratch arrays of `heaviest_forest` for m edges and n vertices."""
     return (

@@ -117,7 +117,6 @@ def quantiles(bits, depth, antithetic_index, table, noise):
         noise[e] = ((c[3] * t + c[2]) * t + c[1]) * t + c[0]
 
 
-@compiled(nogil=True)
 def noise_workspace(n, m):
     """Return scratch arrays of `draw_list` for n rows, and the noise of m edges."""
     return (
@@ -166,14 +165,18 @@ def draw_sample(draws, s, work):
     return scale
 
 
-@compiled(nogil=True)
 def noise_of_samples(draws, n_samples):
     """Return the scaled noise (n_samples, m) of the samples of `draws`."""
     indptr, columns = draws[-2:]
-    work = noise_workspace(len(indptr) - 1, len(columns))
     noise = np.empty((n_samples, len(columns)))
-    for s in range(n_samples):
-        scale = draw_sample(draws, s, work)
-        for e in range(len(columns)):
-            noise[s, e] = scale * work[-1][e]
+    write_noise(draws, noise_workspace(len(indptr) - 1, len(columns)), noise)
     return noise
+
+
+@compiled(nogil=True)
+def write_noise(draws, work, noise):
+    """Write the scaled noise (n_samples, m) of the samples of `draws`."""
+    for s in range(len(noise)):
+        scale = draw_sample(draws, s, work)
+        for e in range(noise.shape[1]):
+            noise[s, e] = scale * work[-1][e]

@@ -200,7 +200,9 @@ class ConstrainedSampler:
             nearest[:] = -np.inf
         floors = np.minimum(*(nearest[end] for end in relation.ends))
         kept = np.flatnonzero(relation.weights >= floors - noise.width(relation))
-        self.kept = kept, tuple(problem.groups[end[kept]] for end in relation.ends)
+        # Of the type of other ends, for which kernels are compiled already.
+        groups = problem.groups.astype(np.int32)
+        self.kept = kept, tuple(groups[end[kept]] for end in relation.ends)
         # After a short first chunk, most of the other edges join trees with classes.
         self.cuts = cuts_of(relation.weights[kept], 2.0 * n)
         self.seconds = _SECONDS_CONSTRAINED * n * (n + 60)

@@ -19,7 +19,6 @@ from skdiffclust.forests._trees._union_find import find
 _PADDING = 8
 
 
-@compiled(nogil=True)
 def heaviest_forests(weights, draws, n_samples, ends, n_edges, cuts):
     """Find the heaviest forests of noisy copies of the weights (m,) of an edge list.
 
@@ -30,28 +29,41 @@ def heaviest_forests(weights, draws, n_samples, ends, n_edges, cuts):
     """
     n = len(draws[-2]) - 1
     m = len(weights)
-    work = workspace(m, n)
-    component = work[7]
-    accepted = work[8]
-    noise_work = noise_workspace(n, m)
-    values = np.empty(m)
-    forests = np.empty((n_samples, n_edges), dtype=np.int32)
-    labels = np.empty((n_samples, n), dtype=np.int64)
-    totals = np.zeros(n_samples)
-    for s in range(n_samples):
+    forests = _empty_forests(n_samples, n_edges, n)
+    work = np.empty(m), workspace(m, n), noise_workspace(n, m)
+    _write_heaviest(weights, draws, ends, cuts, work, forests)
+    return forests
+
+
+def _empty_forests(n_samples, n_edges, n):
+    """Return arrays for what `heaviest_forests` returns."""
+    return (
+        np.empty((n_samples, n_edges), dtype=np.int32),
+        np.empty((n_samples, n), dtype=np.int64),
+        np.zeros(n_samples),
+    )
+
+
+@compiled(nogil=True)
+def _write_heaviest(weights, draws, ends, cuts, work, results):
+    """Write the results of `heaviest_forests`."""
+    values, own, noise_work = work
+    component = own[7]
+    accepted = own[8]
+    forests, labels, totals = results
+    n_edges = forests.shape[1]
+    for s in range(len(totals)):
         scale = draw_sample(draws, s, noise_work)
-        for e in range(m):
+        for e in range(len(weights)):
             values[e] = weights[e] + scale * noise_work[-1][e]
-        heaviest_forest(values, ends, n_edges, cuts, work)
-        for v in range(n):
+        heaviest_forest(values, ends, n_edges, cuts, own)
+        for v in range(len(component)):
             labels[s, v] = component[v]
         for a in range(n_edges):
             forests[s, a] = accepted[a]
             totals[s] += values[accepted[a]]
-    return forests, labels, totals
 
 
-@compiled(nogil=True)
 def constrained_forests(
     weights, draws, n_samples, kept, rules, groups, n_clusters, cuts
 ):
@@ -66,18 +78,30 @@ def constrained_forests(
     (n,) are samples that must share a component. Returns what `heaviest_forests` does.
     """
     n = len(groups)
-    n_edges = n - n_clusters
-    places, ends = kept
+    n_kept = len(kept[0])
+    forests = _empty_forests(n_samples, n - n_clusters, n)
     noisy = np.empty((n, n + _PADDING))
-    values = np.empty(len(places))
     noise_work = noise_workspace(n, len(weights))
-    work = workspace(len(places), n)
-    rows = np.empty(n, dtype=np.int64)
-    up = np.empty(n, dtype=np.int64)
-    forests = np.empty((n_samples, n_edges), dtype=np.int32)
-    labels = np.empty((n_samples, n), dtype=np.int64)
-    totals = np.zeros(n_samples)
-    for s in range(n_samples):
+    places = np.empty((2, n), dtype=np.int64)
+    work = noisy, np.empty(n_kept), workspace(n_kept, n), noise_work, places
+    _write_constrained(
+        weights, draws, kept, rules, groups, n_clusters, cuts, work, forests
+    )
+    return forests
+
+
+@compiled(nogil=True)
+def _write_constrained(
+    weights, draws, kept, rules, groups, n_clusters, cuts, work, results
+):
+    """Write the results of `constrained_forests`."""
+    n = len(groups)
+    places, ends = kept
+    noisy, values, own, noise_work, lists = work
+    rows = lists[0]
+    up = lists[1]
+    forests, labels, totals = results
+    for s in range(len(totals)):
         scale = draw_sample(draws, s, noise_work)
         e = 0
         for i in range(n):
@@ -87,14 +111,15 @@ def constrained_forests(
                 e += 1
         for c in range(len(places)):
             values[c] = weights[places[c]] + scale * noise_work[-1][places[c]]
-        numbers, n_found = join(values, ends, rules[0], n_clusters, cuts, work)
+        numbers, n_found = join(values, ends, rules[0], n_clusters, cuts, own)
         if n_found > n_clusters:
-            numbers, _ = join(values, ends, rules[1], n_clusters, cuts, work)
+            numbers, _ = join(values, ends, rules[1], n_clusters, cuts, own)
         starts = np.zeros(n_clusters + 1, dtype=np.int64)
         for v in range(n):
             labels[s, v] = numbers[groups[v]]
             starts[labels[s, v] + 1] += 1
-        starts = np.cumsum(starts)
+        for c in range(n_clusters):
+            starts[c + 1] += starts[c]
         filled = starts.copy()
         for v in range(n):
             rows[filled[labels[s, v]]] = v
@@ -109,7 +134,6 @@ def constrained_forests(
                 forests[s, a] = i * (2 * n - i - 1) // 2 + j - i - 1
                 totals[s] += noisy[i, j]
                 a += 1
-    return forests, labels, totals
 
 
 @inner
@@ -124,7 +148,7 @@ def join(values, ends, rules, n_clusters, cuts, work):
     keys, chunk, starts, placed, order, _, _, root, _ = work
     n_groups = len(classes)
     everyone = np.arange(n_groups)
-    parents = np.arange(n_groups)
+    parents = everyone.copy()
     classes_of_trees = classes.copy()
     trees = parents, np.ones(n_groups, dtype=np.int64), classes_of_trees
     lists = who, following.copy(), first.copy(), last.copy(), counts.copy()

@@ -65,7 +65,9 @@ def assert_same_forest(forest, expected):
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_forest_of_kruskal_bit_for_bit(kind, metric, global_random_seed):
+def test_the_forest_of_kruskal_bit_for_bit(
+    kind, metric, monkeypatch, global_random_seed
+):
     rng = np.random.default_rng(global_random_seed)
     for n, d in [(1, 2), (2, 1), (70, 1), (260, 2), (150, int(rng.integers(3, 60)))]:
         lengths = lengths_of(samples(kind, n, d, rng), metric)
@@ -75,9 +77,12 @@ def test_the_forest_of_kruskal_bit_for_bit(kind, metric, global_random_seed):
         for nodes in (None, rng.integers(0, n // 2 + 1, n)):
             expected = spanning_edges(matrix, nodes=nodes, algorithm="kruskal")
             for n_jobs in (1, 2):
-                found = spanning_edges(
-                    lengths, nodes=nodes, algorithm="boruvka", n_jobs=n_jobs
-                )
+                with monkeypatch.context() as cold:
+                    if n_jobs == 1:  # on the k-d tree of scikit-learn
+                        cold.setattr("skdiffclust._compiled.is_ready", lambda _: False)
+                    found = spanning_edges(
+                        lengths, nodes=nodes, algorithm="boruvka", n_jobs=n_jobs
+                    )
                 assert (found[0][:, 0] < found[0][:, 1]).all()
                 assert_same_forest(found, expected)
 
@@ -135,9 +140,13 @@ def test_the_forest_does_not_depend_on_threads_or_chunks(
             assert_same_forest(boruvka(X, nodes, n_threads), expected)
 
 
+@pytest.mark.parametrize("ready", [True, False])
 @pytest.mark.parametrize("kind", ["normal", "grid", "equal"])
 @pytest.mark.parametrize("n_samples", [1, 2, 80, 81, 1000])
-def test_tree_holds_every_row_in_a_box(n_samples, kind, global_random_seed):
+def test_tree_holds_every_row_in_a_box(
+    n_samples, kind, ready, monkeypatch, global_random_seed
+):
+    monkeypatch.setattr("skdiffclust._compiled.is_ready", lambda kernel: ready)
     X = samples(kind, n_samples, 3, np.random.default_rng(global_random_seed))
     tree = build_tree(X)
     assert np.array_equal(np.sort(tree.order), np.arange(n_samples))
@@ -158,7 +167,8 @@ def test_tree_holds_every_row_in_a_box(n_samples, kind, global_random_seed):
         assert np.isinf(tree.tiles[leaf, :, size:]).all()
 
 
-def test_leaves_do_not_share_whole_numbers(global_random_seed):
+def test_leaves_do_not_share_whole_numbers(monkeypatch, global_random_seed):
+    monkeypatch.setattr("skdiffclust._compiled.is_ready", lambda kernel: True)
     X = np.random.default_rng(global_random_seed).integers(0, 4, (3000, 6)) * 1.0
     tree = build_tree(X)
     leaves = tree.boxes[len(tree.starts) - 1 :]
