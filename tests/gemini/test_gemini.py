@@ -1,34 +1,27 @@
 """GEMINI: results, guarantees and refusals."""
 
-import pickle
 import warnings
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from gemini_assignments import objective_of, trained
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 from sklearn.base import clone
-from sklearn.callback import ProgressBar, ScoringMonitor
-from sklearn.datasets import load_breast_cancer, make_blobs, make_moons
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.datasets import make_blobs, make_moons
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     OneHotEncoder,
-    StandardScaler,
-    scale,
 )
 
-from skdiffclust import GEMINI, SparseGEMINI
+from skdiffclust import GEMINI
 from skdiffclust.gemini import available_objectives, gemini_score
-from skdiffclust.metrics import links_to_incidence, silhouette_scorer
+from skdiffclust.metrics import links_to_incidence
 
 FAST = {"max_iter": 1000, "n_init": 1, "random_state": 0, "learning_rate": 0.1}
 
@@ -66,12 +59,6 @@ def test_every_objective_clusters_and_scores(objective, mode, global_random_seed
     assert_allclose(max(gemini.history_["objective"]), expected, rtol=0.05)
 
 
-def test_breast_cancer():
-    X, y = load_breast_cancer(return_X_y=True)
-    gemini = GEMINI(2, random_state=0, n_init=1).fit(scale(X))
-    assert adjusted_rand_score(y, gemini.labels_) > 0.6
-
-
 def test_kernel_rim_parts_what_is_no_blob(global_random_seed):
     X, y = make_moons(200, noise=0.05, random_state=global_random_seed)
     rbf = Nystroem(gamma=5.0, n_components=60, random_state=global_random_seed)
@@ -90,79 +77,6 @@ def test_attributes_fit_together(global_random_seed):
     assert_allclose(gemini.means_, X.mean(axis=0))
     assert gemini.n_iter_ == len(gemini.history_["loss"]) < gemini.max_iter
     assert_allclose(-min(gemini.history_["loss"]), objective_of(gemini, X), rtol=1e-9)
-
-
-def test_predict_in_chunks_and_equal_rows(global_random_seed):
-    X, _ = blobs(50, seed=global_random_seed)
-    X[25:] = X[:25]
-    gemini = quiet_fit(GEMINI(3, model="mlp", hidden_layer_sizes=8, **FAST), X)
-    proba = gemini.predict_proba(X)
-    assert_array_equal(proba[25:], proba[:25])
-    for chunk in (1, 7):
-        parts = [gemini.predict_proba(X[i : i + chunk]) for i in range(0, 50, chunk)]
-        assert_array_equal(np.concatenate(parts), proba)
-
-
-@pytest.mark.parametrize("model", ["linear", "mlp"])
-def test_the_dtype_is_kept(model, global_random_seed):
-    X, _ = blobs(dtype=np.float32, seed=global_random_seed)
-    gemini = quiet_fit(GEMINI(3, model=model, **FAST), X)
-    assert {a.dtype for a in (*gemini.coefs_, *gemini.intercepts_)} == {
-        np.dtype(np.float32)
-    }
-    assert gemini.predict_proba(X).dtype == np.float32
-    double = quiet_fit(GEMINI(3, model=model, **FAST), X.astype(np.float64))
-    assert adjusted_rand_score(gemini.labels_, double.labels_) == 1
-
-
-def test_a_huge_offset_changes_nothing(global_random_seed):
-    X, _ = blobs(seed=global_random_seed)
-    X = np.c_[X, np.full(len(X), 3.0)]
-    near = quiet_fit(GEMINI(3, **FAST), X)
-    far = quiet_fit(GEMINI(3, **FAST), X + 1e6)
-    assert_array_equal(near.labels_, far.labels_)
-    assert_allclose(objective_of(near, X), objective_of(far, X + 1e6), rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "dtype", ["int64", "uint8", "float16", ">f8", "longdouble", "O"]
-)
-def test_other_numbers_are_converted_once(dtype, global_random_seed):
-    X = np.round(np.abs(blobs(seed=global_random_seed)[0]) * 10)
-    expected = quiet_fit(GEMINI(3, **FAST), X).labels_
-    assert_array_equal(quiet_fit(GEMINI(3, **FAST), X.astype(dtype)).labels_, expected)
-
-
-def test_containers(tmp_path, global_random_seed):
-    X, _ = blobs(seed=global_random_seed)
-    expected = quiet_fit(GEMINI(3, **FAST), X)
-    memmap = np.memmap(tmp_path / "X", dtype=float, mode="w+", shape=X.shape)
-    memmap[:] = X
-    memmap.flags.writeable = False
-    wide = np.empty((60, 4))
-    wide[:, ::2] = X
-    frame = pd.DataFrame(X, columns=["a", "b"])
-    for same in (X.tolist(), np.asfortranarray(X), wide[:, ::2], memmap, frame):
-        found = quiet_fit(GEMINI(3, **FAST), same)
-        assert_array_equal(found.labels_, expected.labels_)
-    found = quiet_fit(GEMINI(3, **FAST), pl.DataFrame({"a": X[:, 0], "b": X[:, 1]}))
-    assert_array_equal(found.labels_, expected.labels_)
-    assert found.feature_names_in_.tolist() == ["a", "b"]
-
-
-def test_pickle_clone_and_global_state(global_random_seed):
-    X, _ = blobs(seed=global_random_seed)
-    state = np.random.get_state()[1].copy()  # noqa: NPY002
-    params = {"n_clusters": 3, "hidden_layer_sizes": [5], "model": "mlp", **FAST}
-    gemini = GEMINI(**params)
-    before, copy = gemini.get_params(), X.copy()
-    quiet_fit(gemini, X, partial_labels=np.r_[0, 1, np.full(58, -1)])
-    assert gemini.get_params() == before
-    assert_array_equal(X, copy)
-    assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
-    assert_array_equal(pickle.loads(pickle.dumps(gemini)).predict(X), gemini.labels_)
-    again = quiet_fit(clone(gemini), X, partial_labels=np.r_[0, 1, np.full(58, -1)])
-    assert_array_equal(again.predict_proba(X), gemini.predict_proba(X))
 
 
 # ------------------------------------------------------------------ what is known
@@ -198,16 +112,6 @@ def test_links_in_every_form_are_the_same(global_random_seed):
     assert_array_equal(found[0], found[2])
 
 
-def test_a_contradiction_names_the_rows(global_random_seed):
-    X, _ = blobs(seed=global_random_seed)
-    with pytest.raises(
-        ValueError, match="samples 0 and 2 must not be linked, but must-li"
-    ):
-        GEMINI(3).fit(X, must_link=[[0, 1], [1, 2]], cannot_link=[[0, 2]])
-    with pytest.raises(ValueError, match="at least 3, the number of classes"):
-        GEMINI(2).fit(X, partial_labels=np.r_[0, 1, 2, np.full(57, -1)])
-
-
 def test_links_that_are_not_met_are_counted():
     X = np.repeat([[0.0, 0.0], [5.0, 5.0]], 10, axis=0)
     with pytest.warns(
@@ -216,45 +120,7 @@ def test_links_that_are_not_met_are_counted():
         GEMINI(2, **FAST).fit(X, cannot_link=[[0, 1]])
 
 
-def test_weights_are_repeated_rows(global_random_seed):
-    X, _ = blobs(seed=global_random_seed)
-    counts = np.random.RandomState(global_random_seed).randint(0, 4, 60)
-    weighed = quiet_fit(GEMINI(3, **FAST), X, sample_weight=counts)
-    repeated = quiet_fit(GEMINI(3, **FAST), np.repeat(X, counts, axis=0))
-    assert_allclose(weighed.predict_proba(X), repeated.predict_proba(X), atol=1e-5)
-    with pytest.raises(ValueError, match="at least one non-zero number"):
-        GEMINI(3).fit(X, sample_weight=np.zeros(60))
-
-
 # ------------------------------------------------------------------ within a search
-
-
-def test_search_and_monitors(global_random_seed):
-    X, _ = blobs(seed=global_random_seed)
-    search = GridSearchCV(
-        make_pipeline(StandardScaler(), GEMINI(mode="ovo", **FAST)),
-        {"gemini__n_clusters": [2, 3]},
-        scoring=silhouette_scorer,
-        cv=2,
-    )
-    assert search.fit(X).best_params_ == {"gemini__n_clusters": 3}
-    monitor = ScoringMonitor(scoring={"silhouette": silhouette_scorer})
-    model = GEMINI(3, **{**FAST, "max_iter": 4, "l2": 1e-3})
-    model.set_callbacks(ProgressBar(), monitor)
-    quiet_fit(model, X)
-    # Each epoch of two restarts, the last one from a partition.
-    names = [row["task_name"] for row in monitor.get_logs().data]
-    assert names.count("epoch") == 8
-
-
-def test_links_follow_the_rows_of_a_search(global_random_seed):
-    X, _ = blobs(seed=global_random_seed)
-    search = GridSearchCV(GEMINI(3, **FAST), {"l2": [0.0, 0.01]}, cv=2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        search.fit(X, must_link=links_to_incidence([[0, 1], [2, 40]], 60))
-    with pytest.raises(ValueError, match="links_to_incidence makes one"):
-        GEMINI(3).fit(X, must_link=[[0, 60]])
 
 
 # ------------------------------------------------------------------ precomputed, free
@@ -292,78 +158,6 @@ def test_free_assignments_cannot_predict_and_say_what_can(global_random_seed):
 
 
 # ------------------------------------------------------------------ faults
-
-
-def test_bad_values_are_refused_before_any_work(global_random_seed):
-    X, _ = blobs(seed=global_random_seed)
-    for value in (np.nan, np.inf):
-        bad = X.copy()
-        bad[3, 1] = value
-        with pytest.raises(ValueError, match="contains NaN|contains infinity"):
-            GEMINI(3).fit(bad)
-        with pytest.raises(ValueError, match="contains NaN|contains infinity"):
-            quiet_fit(GEMINI(3, **FAST), X).predict(bad)
-    with pytest.raises(ValueError, match="distances overflow: rescale X"):
-        GEMINI(3).fit(X * 1e300)
-    with pytest.raises(ValueError, match="float32.*distances overflow: rescale X"):
-        GEMINI(3).fit((X * 1e30).astype(np.float32))
-    with pytest.raises(ValueError, match="'kernel' parameter must give finite values"):
-        GEMINI(3, kernel=lambda a, b: np.nan).fit(X)
-    with pytest.raises(ValueError, match="masked array"):
-        GEMINI(3).fit(np.ma.masked_array(X, X > 5))
-    with pytest.raises(ValueError, match="must be numeric"):
-        GEMINI(3).fit(X.astype(str))
-    with pytest.raises(ValueError, match="Complex data not supported"):
-        GEMINI(3).fit(X.astype(complex))
-    with pytest.raises(NotFittedError):
-        GEMINI(3).predict(X)
-
-
-@pytest.mark.parametrize(
-    "params, message",
-    [
-        ({"n_clusters": 61}, "at most the number of samples, n_samples=60. Got 61"),
-        ({"n_clusters": 0}, "'n_clusters' parameter of GEMINI must be"),
-        ({"n_clusters": 2.5}, "'n_clusters' parameter of GEMINI must be"),
-        ({"n_clusters": "3"}, "'n_clusters' parameter of GEMINI must be"),
-        ({"learning_rate": np.nan}, "'learning_rate' parameter of GEMINI must be"),
-        ({"l2": np.nan}, "'l2' parameter of GEMINI must be"),
-        ({"tol": np.nan}, "'tol' parameter of GEMINI must be"),
-        ({"model": "deep"}, "'model' parameter of GEMINI must be"),
-        ({"hidden_layer_sizes": [0]}, "'hidden_layer_sizes' parameter of GEMINI must"),
-        ({"hidden_layer_sizes": [2.5]}, "'hidden_layer_sizes' parameter of GEMINI"),
-    ],
-)
-def test_parameters_are_refused(params, message):
-    with pytest.raises(ValueError, match=message):
-        GEMINI(**{"n_clusters": 3, "model": "mlp", **params}).fit(blobs()[0])
-
-
-def test_one_sample_and_equal_rows():
-    assert GEMINI(1, **FAST).fit([[1.0, 2.0]]).labels_.tolist() == [0]
-    with pytest.raises(ValueError, match="n_samples=1"):
-        GEMINI(2).fit([[1.0, 2.0]])
-    with pytest.warns(ConvergenceWarning, match="found 1 clusters instead of 3"):
-        gemini = GEMINI(3, **FAST).fit(np.ones((5, 2)))
-    assert gemini.labels_.tolist() == [0] * 5 and gemini.n_clusters_ == 1
-
-
-def test_empty_clusters_are_counted():
-    X = np.repeat([[0.0, 0.0], [9.0, 9.0]], 10, axis=0)
-    with pytest.warns(
-        ConvergenceWarning, match=r"2 clusters instead of 4.*\[10, 10, 0"
-    ):
-        gemini = GEMINI(4, **FAST).fit(X)
-    assert gemini.n_clusters_ == 2
-    assert set(gemini.labels_) == {0, 1}
-
-
-@pytest.mark.parametrize("gamma", [1e-6, 1.0, 1e6])
-def test_a_kernel_of_any_width_is_finite(gamma, global_random_seed):
-    X, _ = blobs(30, seed=global_random_seed)
-    rbf = Nystroem(gamma=gamma, n_components=10, random_state=global_random_seed)
-    gemini = quiet_fit(GEMINI(3, kernel=rbf, **FAST), X)
-    assert np.isfinite(gemini.predict_proba(X)).all()
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
@@ -453,65 +247,6 @@ def test_a_kernel_that_single_precision_cannot_hold_is_refused():
     with pytest.raises(ValueError, match="must give values that float32 holds"):
         gemini.fit(X)
     gemini.fit(X.astype(np.float64))
-
-
-@pytest.mark.parametrize("batch_size", [1, 7, 20, 59, 1000])
-def test_batches(batch_size, global_random_seed):
-    X, y = blobs(seed=global_random_seed)
-    params = {**FAST, "learning_rate": 0.02}
-    gemini = quiet_fit(GEMINI(3, batch_size=batch_size, mode="ovo", **params), X)
-    assert np.isfinite(gemini.score(X))
-    if batch_size >= 20:
-        assert adjusted_rand_score(y, gemini.labels_) > 0.4
-
-
-def test_divergence_is_reported_and_the_best_weights_kept(global_random_seed):
-    X, _ = blobs(seed=global_random_seed)
-    params = {**FAST, "learning_rate": 1e200}
-    with pytest.warns(ConvergenceWarning, match="diverged in epoch 2.*learning_rate"):
-        gemini = GEMINI(2, l2=1.0, **params).fit(X)
-    assert np.isfinite(gemini.coefs_[0]).all()
-
-
-class Interruption:
-    """A callback that raises an error, if there is one, after an epoch."""
-
-    error = None
-
-    def setup(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context):
-        pass
-
-    def on_fit_task_end(self, estimator, context):
-        if self.error is not None and context.task_name == "epoch":
-            raise self.error
-
-    def teardown(self, estimator, context):
-        pass
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-def test_a_fit_that_does_not_end_leaves_the_old_model(
-    error, monkeypatch, global_random_seed
-):
-    X, _ = blobs(seed=global_random_seed)
-    gemini = GEMINI(3, **FAST).set_callbacks(Interruption())
-    quiet_fit(gemini, X)
-
-    def state():
-        return {name: pickle.dumps(value) for name, value in vars(gemini).items()}
-
-    before = state()
-    monkeypatch.setattr(Interruption, "error", error)
-    with pytest.raises(error):
-        gemini.fit(X[:30])
-    assert state() == before
-    with pytest.raises(error):
-        fresh = GEMINI(3).set_callbacks(Interruption())
-        fresh.fit(X)
-    assert not hasattr(fresh, "n_features_in_")
 
 
 def test_a_large_linear_problem_forms_no_matrix_between_rows():
@@ -648,21 +383,6 @@ def test_what_has_no_part_in_the_relation_is_ignored(used, unused):
     assert not hasattr(found, "gamma_")
 
 
-def test_a_search_over_parameters_that_are_used_in_turn():
-    X, _ = blobs(seed=0)
-    grid = {
-        "objective": ["mmd", "wasserstein"],
-        "kernel": ["linear", "rbf"],
-        "metric": ["euclidean", "l1"],
-        "gamma": [None, 0.1],
-    }
-    gemini = GEMINI(3, max_iter=2, n_init=1, random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        search = GridSearchCV(gemini, grid, cv=2).fit(X[::3])
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-
-
 # ------------------------------------------------------------------ the start
 
 
@@ -673,19 +393,6 @@ def test_training_leaves_a_hard_start_only_if_that_is_better():
     # Large weights are penalised: training finds softer clusters that are better.
     soft = GEMINI(3, l2=0.5, learning_rate=0.05, random_state=0).fit(X)
     assert trained(soft, X).max(axis=1).min() < 0.99
-
-
-@pytest.mark.parametrize("kernel", ["chi2", "additive_chi2"])
-@pytest.mark.parametrize("estimator", [GEMINI, SparseGEMINI])
-def test_samples_may_be_read_only(estimator, kernel):
-    X, _ = blobs(seed=0)
-    X = X - X.min() + 1
-    model = estimator(3, kernel=kernel, max_iter=5, n_init=1, random_state=0)
-    expected = quiet_fit(clone(model), X).labels_
-    X.flags.writeable = False
-    assert_array_equal(quiet_fit(clone(model), X).labels_, expected)
-    value = gemini_score(np.eye(3)[expected], X, kernel=kernel)
-    assert_allclose(value, gemini_score(np.eye(3)[expected], X.copy(), kernel=kernel))
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "laplacian", "cosine"])

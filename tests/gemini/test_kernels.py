@@ -4,12 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from sklearn.kernel_approximation import Nystroem
 
-from skdiffclust import SparseGEMINI
 from skdiffclust._encoder import Encoder
-from skdiffclust.gemini import _problem
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._penalties import GroupLasso, Groups
 from skdiffclust.gemini._problem import Problem
@@ -95,47 +93,6 @@ def test_equal_rows_have_no_gradient(mode, global_random_seed):
     _, value, gradients = both(*task(X, mode, 3, seed=global_random_seed))[0]
     assert value == 0
     assert all((gradient == 0).all() for gradient in gradients)
-
-
-@per_mode
-def test_one_row_for_each_cluster_at_the_ends_of_the_simplex(mode, global_random_seed):
-    problem, model = task(np.eye(3) * 100, mode, 3, seed=global_random_seed)
-    model.weights[0][...] = np.eye(3) * 100
-    found, expected = both(problem, model)
-    assert found[1] > 0
-    assert_allclose(found[1], expected[1], rtol=1e-14)
-
-
-# With more features than samples the solver follows the last digits elsewhere, within
-# its tolerance; steps do not.
-@per_mode
-@pytest.mark.parametrize("n_features, batch_size", [(6, None), (6, 39), (60, 39)])
-# One against all may empty a cluster, and says so.
-@pytest.mark.filterwarnings("ignore:SparseGEMINI found 2 clusters")
-@pytest.mark.few_epochs
-def test_the_same_path(mode, n_features, batch_size, monkeypatch, global_random_seed):
-    X = np.random.RandomState(global_random_seed + 1).normal(size=(40, n_features))
-    X[:, :2] += 3 * np.arange(40)[:, None] % 9
-    sparse = SparseGEMINI(
-        3,
-        mode=mode,
-        n_init=1,
-        max_iter=60,
-        batch_size=batch_size,
-        random_state=global_random_seed,
-    )
-    path = sparse.path(X, alpha_multiplier=1.3)
-
-    def as_defined(*arguments, **settings):
-        return Problem(*arguments, **settings | {"compiled_mode": None})
-
-    monkeypatch.setattr(_problem, "Problem", as_defined)
-    defined = sparse.path(X, alpha_multiplier=1.3)
-    assert_array_equal(path.supports, defined.supports)
-    assert_array_equal(path.labels, defined.labels)
-    # Where steps are solved, to a tolerance, the last digits decide when that ends.
-    rounding = 1e-4 if batch_size is None else 1e-10
-    assert_allclose(path.objectives, defined.objectives, rtol=rounding)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

@@ -5,11 +5,7 @@ import pytest
 from gemini_assignments import objective_of, trained
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
-from sklearn.base import clone
 from sklearn.metrics.pairwise import chi2_kernel, pairwise_distances, rbf_kernel
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from skdiffclust import GEMINI, SparseGEMINI, SparseGEMINICV
 from skdiffclust.gemini import gemini_score
@@ -132,23 +128,6 @@ def test_resamples_take_rows_and_columns():
     ).fit(X)
     assert_array_equal(given.labels_, named.labels_)
     assert given.score(X, precomputed=K) == pytest.approx(named.score(X), rel=1e-6)
-
-
-def test_pipelines_and_clones():
-    X, _ = blobs()
-    K = rbf_kernel(X, gamma=0.1)
-    pipeline = make_pipeline(StandardScaler(), GEMINI(3, **FAST))
-    pipeline.fit(X, gemini__precomputed=K)
-    scaled = StandardScaler().fit_transform(X)
-    alone = GEMINI(3, **FAST).fit(scaled, precomputed=K)
-    assert_array_equal(pipeline[-1].labels_, alone.labels_)
-    # A clone, and a new fit, know nothing of it.
-    fresh = clone(alone).fit(X)
-    assert objective_of(fresh, X) == objective_of(alone.fit(X), X)
-    with pytest.raises(ValueError, match="a part of the samples is passed: set kernel"):
-        GridSearchCV(GEMINI(3, **FAST), {"mode": ["ova"]}, error_score="raise").fit(
-            X, precomputed=K
-        )
 
 
 @pytest.mark.parametrize(

@@ -150,42 +150,6 @@ def test_solutions_are_certified_by_the_definition(params, ids, global_random_se
         assert losses[-1] <= losses[0]
 
 
-def test_gradient_descent_gains_nothing_after_it(global_random_seed):
-    task = task_of(rows(global_random_seed), {"mode": "ovo"})
-    penalty = GroupLasso(Groups.of(None, 8), 0.02)
-    solver, _ = solved(task, penalty, global_random_seed)
-    model = Encoder(*([array] for array in solver.arrays(np.float64)))
-    before = solver.point.loss
-    for _ in range(2000):
-        _, _, gradients = loss_and_gradients(model, task)
-        for array, gradient in zip(model.arrays, gradients, strict=True):
-            array -= 0.05 * gradient
-        penalty.prox(model, 0.05)
-    after = loss_and_gradients(model, task)[0] + 0.02 * penalty.value(model)
-    assert before - 1e-4 * abs(before) <= after <= before + 1e-12
-
-
-def test_it_solves_with_links_weights_and_float32():
-    X = rows()
-    constraints = (np.r_[0, 0, 1, np.full(57, -1)], None, [[3, 4]])
-    for data, links in ((X, constraints), (X.astype(np.float32), (None, None, None))):
-        task = task_of(data, {"mode": "ovo"}, links)
-        penalty = GroupLasso(Groups.of(None, 8), 0.03)
-        solver, _ = solved(task, penalty)
-        assert solver.is_done and solver.residual <= 0.01
-    assert as_constraints(60, *constraints) is not None
-
-
-def test_wide_data_are_solved_on_what_is_in():
-    X = np.random.RandomState(0).normal(size=(30, 200))
-    X[:, :3] += 3 * np.repeat([-1, 1], 15)[:, None]
-    task = task_of(X, {"mode": "ova"})
-    penalty = GroupLasso(Groups.of(None, 200), 0.05)
-    solver, _ = solved(task, penalty)
-    assert solver.is_done and solver.residual <= 0.01
-    assert np.count_nonzero(solver.arrays(float)[0].any(axis=1)) < 30
-
-
 def test_a_path_of_wide_data_begins_where_it_can_be_solved():
     # Separated with room to spare: a tenth of the first penalty selects more features,
     # and is not solved within these iterations.
@@ -246,35 +210,6 @@ def test_what_is_not_solved_is_said():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             assert np.isnan(sparse.fit(X).kkt_)
-
-
-def test_a_perceptron_is_trained_again_where_its_loss_stops_early():
-    # Its loss stops improving more than a hundred times before that.
-    X = make_celeux_one(5, random_state=0).X[:, :20]
-    sparse = SparseGEMINI(
-        3,
-        alpha=0.22,
-        mode="ova",
-        model="mlp",
-        hidden_layer_sizes=20,
-        n_init=1,
-        random_state=0,
-    )
-    assert sparse.fit(X).kkt_ <= 0.05
-
-
-def test_a_perceptron_with_groups_in_any_order_meets_its_certificate():
-    X = make_celeux_one(4, random_state=0).X[:60, :8]
-    sparse = SparseGEMINI(
-        3,
-        alpha=0.2,
-        groups=[1, 2, 0, 1, 2, 0, 3, 3],
-        model="mlp",
-        hidden_layer_sizes=6,
-        n_init=1,
-        random_state=0,
-    )
-    assert sparse.fit(X).kkt_ <= 0.05
 
 
 def test_a_perceptron_is_trained_until_its_certificate_is_met():

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics import adjusted_rand_score
 
-from skdiffclust import GEMINI, SparseGEMINI, SparseGEMINICV
+from skdiffclust import GEMINI, SparseGEMINI
 from skdiffclust._pairwise import distance_matrix, kernel_matrix
 from skdiffclust._validation import canonical_rows
 from skdiffclust.gemini import _sparse_rows as rows_of
@@ -79,20 +79,6 @@ def test_parts_of_rows_are_those_of_an_array(global_random_seed):
     assert_allclose(found, group_means(dense, weights, groups), **tolerance)
 
 
-def test_equal_rows_have_one_number():
-    X = np.array([[0.0, 1, 0], [2, 0, 0], [0, 1, 0], [0, 0, 0], [2, 0, 0]])
-    # Entries that are stored as zero, or twice, are no difference.
-    doubled = sparse.csr_array(
-        ([0.0, 1, 1, 1, 1, 2], ([0, 0, 1, 1, 2, 4], [0, 1, 0, 0, 1, 0])), shape=(5, 3)
-    )
-    assert_array_equal(doubled.toarray(), X)
-    rows = rows_of.centered(canonical_rows(doubled), X.mean(axis=0))
-    assert_array_equal(rows_of.numbers_of_rows(rows), [0, 1, 0, 2, 1])
-    assert not rows_of.have_equal_columns(rows)
-    same = canonical_rows(np.ones((4, 2)))
-    assert rows_of.have_equal_columns(rows_of.centered(same, np.ones(2)))
-
-
 @pytest.mark.parametrize("kind", ["linear", "mlp", "skip"])
 @pytest.mark.parametrize("mode", ["ova", "ovo"])
 def test_loss_and_gradients_are_those_of_dense_rows(kind, mode, global_random_seed):
@@ -134,10 +120,8 @@ def test_kernels_of_sparse_rows(kernel):
     assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
 
 
-def test_metrics_of_sparse_rows(monkeypatch):
+def test_metrics_of_sparse_rows():
     X, _ = counts()
-    # Several blocks, the last one shorter.
-    monkeypatch.setattr("skdiffclust._pairwise.MATRIX_BLOCK_ENTRIES", 24 * 20)
     metrics = ["euclidean", "sqeuclidean", "cosine", "manhattan", "chebyshev"]
     for metric in [*metrics, lambda a, b: np.abs(a - b).max()]:
         found = distance_matrix(canonical_rows(X), metric=metric)
@@ -264,52 +248,6 @@ def test_constant_columns_are_not_redundant(value):
     assert not path.supports[1:, 2].any()
     sparse_gemini.path(X)
     assert_array_equal(path.select().get_support(), sparse_gemini.get_support())
-
-
-@pytest.mark.few_epochs
-def test_a_path_of_a_perceptron_on_more_features_than_rows():
-    X, _ = counts(n=30, d=80)
-    params = {"model": "mlp", "hidden_layer_sizes": 6, "n_init": 1, "max_iter": 8}
-    # With the linear kernel the starts of wide dense samples are in other dimensions.
-    params |= {"kernel": "rbf", "gamma": "scale"}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        paths = [
-            SparseGEMINI(3, **params, random_state=0).path(form, alpha_multiplier=2.0)
-            for form in (X, sparse.csr_array(X))
-        ]
-    assert_array_equal(paths[1].supports, paths[0].supports)
-
-
-def test_a_path_on_sparse_rows_goes_on_from_its_checkpoint(tmp_path):
-    X, _ = counts()
-    form = sparse.csr_array(X)
-    sparse_gemini = SparseGEMINI(3, n_init=1, random_state=0)
-    options = {"alpha_multiplier": 1.5, "checkpoint": tmp_path}
-    path = sparse_gemini.path(form, **options)
-    again = sparse_gemini.path(form, **options, resume=True)
-    assert_array_equal(again.objectives, path.objectives)
-    with pytest.raises(ValueError, match="checkpoint"):
-        sparse_gemini.path(form * 1.5, **options, resume=True)
-
-
-def test_stability_on_sparse_rows():
-    X, _ = counts()
-    params = {"n_alphas": 2, "n_resamples": 2, "random_state": 0}
-    X = X[:, :12]
-    dense = SparseGEMINICV(SparseGEMINI(3, n_init=1), **params).fit(X)
-    found = SparseGEMINICV(SparseGEMINI(3, n_init=1), **params).fit(sparse.csr_array(X))
-    assert_array_equal(found.labels_, dense.labels_)
-    assert_allclose(found.cluster_stability_, dense.cluster_stability_, atol=1e-6)
-
-
-def test_links_on_sparse_rows():
-    X, y = counts()
-    links = {"partial_labels": np.where(np.arange(90) < 30, y, -1)}
-    params = {"max_iter": 100, "random_state": 0}
-    dense = GEMINI(3, **params).fit(X, **links)
-    found = GEMINI(3, **params).fit(sparse.csr_array(X), **links)
-    assert_array_equal(found.labels_, dense.labels_)
 
 
 def test_what_sparse_rows_cannot_be():

@@ -14,17 +14,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import scale
 
-from skdiffclust import GEMINI, SparseGEMINI
+from skdiffclust import GEMINI
 from skdiffclust.datasets import make_celeux_one
-from skdiffclust.gemini import _gemini, _starts, gemini_score
+from skdiffclust.gemini import gemini_score
 from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._starts import (
     ascend,
     family_of_cells,
     start_partitions,
-    voronoi,
 )
-from skdiffclust.gemini._training import train_model
 
 
 def data(seed, n=40, d=3):
@@ -37,39 +35,6 @@ def data(seed, n=40, d=3):
 
 def hard(labels, n_clusters):
     return np.eye(n_clusters)[labels]
-
-
-def test_partitions_are_about_fixed_points_of_k_means(global_random_seed):
-    X, weights, rng = data(global_random_seed)
-    partitions = start_partitions(X, weights, 4, rng)
-    inertias = []
-    for labels in partitions:
-        assert len(np.unique(labels)) == 4
-        means = np.array(
-            [
-                np.average(X[labels == c], axis=0, weights=weights[labels == c])
-                for c in range(4)
-            ]
-        )
-        squares = ((X[:, None] - means) ** 2).sum(axis=2)
-        assert np.mean(squares.argmin(axis=1) == labels) > 0.9
-        inertias.append(weights @ squares.min(axis=1))
-        cells = (
-            X @ voronoi(X, weights, labels, 4)[0] + voronoi(X, weights, labels, 4)[1]
-        )
-        assert_array_equal(cells.argmax(axis=1), labels)
-    assert inertias == sorted(inertias)
-
-
-def test_partitions_find_blobs_and_survive_few_distinct_points(global_random_seed):
-    X, y = make_blobs(80, centers=5, cluster_std=0.3, random_state=global_random_seed)
-    rng = np.random.RandomState(global_random_seed)
-    labels = start_partitions(X - X.mean(axis=0), np.full(80, 1 / 80), 5, rng)[0]
-    best = KMeans(5, n_init=10, random_state=0).fit_predict(X)
-    assert adjusted_rand_score(best, labels) > 0.8
-    for points in (np.zeros((6, 2)), np.repeat([[-1.0], [1.0]], 3, axis=0)):
-        (labels, *_) = start_partitions(points, np.full(6, 1 / 6), 4, rng)
-        assert len(set(zip(points[:, 0], labels, strict=True))) <= 2
 
 
 def test_the_draws_do_not_depend_on_the_order_and_weights_are_copies():
@@ -179,37 +144,6 @@ def test_gemini_is_not_below_k_means(model, number, mode):
         assert gemini_score(P, X, mode=mode) >= (1 - 1e-3) * bound
 
 
-def test_of_many_samples_one_restart_is_trained(monkeypatch):
-    X, y = make_blobs(150, centers=4, n_features=3, random_state=2)
-    X = scale(X)
-    # Without a penalty, the partition of k-means is the only candidate.
-    gemini = GEMINI(4, mode="ovo", learning_rate=0.05, l2=1e-5, random_state=0)
-    three = clone(gemini).fit(X)
-    sizes = []
-
-    def train(model, problem, *args, **kwargs):
-        sizes.append(len(problem.X))
-        return train_model(model, problem, *args, **kwargs)
-
-    monkeypatch.setattr(_starts, "_MANY_SAMPLES", 120)
-    monkeypatch.setattr(_gemini, "train_model", train)
-    one = clone(gemini).fit(X)
-    # And the hard partition.
-    assert sizes == [150] * 2
-    assert objective_of(one, X) > (1 - 1e-3) * objective_of(three, X)
-    assert adjusted_rand_score(y, one.labels_) > 0.95
-    # Not if there are links, nor in batches.
-    sizes.clear()
-    clone(gemini).fit(X, partial_labels=np.where(np.arange(150) < 20, y, -1))
-    clone(gemini).set_params(batch_size=100).fit(X)
-    assert sizes == [150] * 8
-    # Samples of weight 0 are none of them.
-    weight = np.where(np.arange(150) < 110, 0.0, 1.0)
-    sizes.clear()
-    clone(gemini).fit(X, sample_weight=weight)
-    assert sizes == [150] * 4
-
-
 @pytest.mark.parametrize("mode", ["ova", "ovo"])
 def test_links_that_a_partition_satisfies_need_no_training(mode, global_random_seed):
     X, _ = make_blobs(200, 4, centers=4, cluster_std=3, random_state=global_random_seed)
@@ -236,43 +170,6 @@ def test_links_that_a_partition_satisfies_need_no_training(mode, global_random_s
     gemini.set_params(n_init=1, max_iter=20)
     with pytest.warns(ConvergenceWarning, match="GEMINI separates 1 groups"):
         assert gemini.fit(X, must_link=[[one, other]]).n_iter_ > 1
-
-
-@pytest.mark.parametrize("mode", ["ova", "ovo"])
-def test_partitions_of_many_samples_are_searched_on_some(mode, monkeypatch):
-    X, y = make_blobs(600, n_features=5, centers=6, cluster_std=1.5, random_state=0)
-    sizes = []
-
-    def counting(X, *args):
-        sizes.append(len(X))
-        return ascend(X, *args)
-
-    monkeypatch.setattr(_starts, "ascend", counting)
-    monkeypatch.setattr(_starts, "_MOST_PER_CLUSTER", 1)
-    values = []
-    for most in (600, 100):
-        monkeypatch.setattr(_starts, "_MOST_SEARCHED", most)
-        model = GEMINI(6, mode=mode, n_init=1, random_state=0)
-        model.fit(X)
-        values.append(gemini_score(hard(model.labels_, 6), X, mode=mode))
-        assert adjusted_rand_score(y, model.labels_) > 0.95
-    assert set(sizes) == {100, 600}
-    assert values[1] > values[0] * 0.999
-    # Samples of weight 0 are none of them.
-    sizes.clear()
-    weight = np.where(np.arange(600) < 520, 0.0, 1.0)
-    model.fit(X, sample_weight=weight)
-    assert set(sizes) == {600}
-
-
-def test_a_path_of_many_samples_starts_from_one_restart(monkeypatch):
-    X = make_celeux_one(4, random_state=0).X[:130]
-    sparse = SparseGEMINI(3, mode="ovo", random_state=0)
-    whole = clone(sparse).path(X, alpha_multiplier=1.3)
-    monkeypatch.setattr(_starts, "_MANY_SAMPLES", 120)
-    one = clone(sparse).path(X, alpha_multiplier=1.3)
-    assert np.nanmax(one.kkts) <= 0.01
-    assert one.objectives[0] > (1 - 1e-3) * whole.objectives[0]
 
 
 def test_other_objectives_may_keep_the_partition_of_k_means():

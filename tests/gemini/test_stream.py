@@ -168,18 +168,3 @@ def test_every_objective_and_dtype(params):
     # A batch of float64, and of fewer samples than clusters.
     model.partial_fit(X[:3])
     assert model.coefs_[0].dtype == np.float32 and model.n_clusters_ <= 3
-
-
-def test_what_cannot_go_on_says_why():
-    X = next(batches(0))[0]
-    with pytest.raises(ValueError, match="n_clusters.*integer for partial_fit"):
-        make().set_params(n_clusters="auto").partial_fit(X)
-    model = make().partial_fit(X)
-    for changed in {"n_clusters": 3}, {"model": "mlp"}:
-        other = pickle.loads(pickle.dumps(model)).set_params(**changed)
-        with pytest.raises(ValueError, match="those of the first call of partial_fit"):
-            other.partial_fit(X)
-    for kind in "free", torch.nn.Linear(2, 4):
-        with pytest.raises(AttributeError) as caught:
-            make(model=kind).partial_fit(X)
-        assert "model" in str(caught.value.__cause__ or caught.value)

@@ -181,21 +181,6 @@ def test_gamma_reaches_the_kernel():
         assert_allclose(objective_of(gemini, X), found, rtol=1e-9)
 
 
-def test_gamma_scale_is_one_over_the_sum_of_variances():
-    X = rows()
-    gemini = quiet(GEMINI(3, kernel="rbf", gamma="scale", **FAST).fit, X)
-    assert_allclose(gemini.gamma_, 1 / X.var(axis=0).sum())
-    fixed = quiet(GEMINI(3, kernel="rbf", gamma=gemini.gamma_, **FAST).fit, X)
-    assert_allclose(objective_of(fixed, X), objective_of(gemini, X), rtol=1e-6)
-    assert not hasattr(fixed, "gamma_")
-    score = gemini_score(trained(gemini, X), X, kernel="rbf", gamma="scale", mode="ovo")
-    assert_allclose(objective_of(gemini, X), score, rtol=1e-9)
-    # Other rows are scored with the gamma of the training rows.
-    assert objective_of(gemini, X[:20] * 3) == pytest.approx(
-        objective_of(fixed, X[:20] * 3)
-    )
-
-
 def test_a_function_as_a_kernel_gets_its_parameters():
     def kernel(a, b, factor):
         return factor * (a @ b)

@@ -6,18 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdiffclust import SparseGEMINI
-from skdiffclust._encoder import Encoder
 from skdiffclust.gemini import available_objectives, gemini_score
-from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._objectives import OBJECTIVES
-from skdiffclust.gemini._penalties import (
-    GroupLasso,
-    Groups,
-    hierarchical_prox,
-)
-from skdiffclust.gemini._problem import Problem
-from skdiffclust.gemini._relations import make_relation
-from skdiffclust.gemini._training import loss_and_gradients
 
 seeds = st.integers(0, 2**32 - 1)
 names = st.sampled_from(available_objectives())
@@ -104,35 +94,6 @@ def test_the_gradient_is_that_of_central_differences(problem, case):
     assert gap <= 1e-6 * max(1.0, abs(slope))
 
 
-@given(seeds, st.sampled_from(CASES), st.sampled_from(sorted(MODELS)))
-def test_the_gradient_through_every_weight(seed, case, kind):
-    name, mode, choice = case
-    rng = np.random.RandomState(seed)
-    n, d, k = 6, 3, 3
-    X, weights = rng.normal(size=(n, d)), rng.uniform(0.5, 1.5, n)
-    sizes = {"linear": [d, k], "free": [n, k]}.get(kind, [d, 4, k])
-    model = MODELS[kind].with_random_weights(sizes, rng, np.float64)
-    task = Problem(
-        np.arange(n) if kind == "free" else X,
-        weights / weights.sum(),
-        make_relation(OBJECTIVES[name].relation, X, choice, choice),
-        OBJECTIVES[name].with_gradient(mode),
-        l2=0.1,
-    )
-    loss, _, gradients = loss_and_gradients(model, task)
-    directions = [rng.normal(size=array.shape) for array in model.arrays]
-    slope = sum(
-        float((g * v).sum()) for g, v in zip(gradients, directions, strict=True)
-    )
-
-    def moved(step):
-        arrays = [a + step * v for a, v in zip(model.arrays, directions, strict=True)]
-        return loss_and_gradients(MODELS[kind].from_arrays(arrays), task)[0]
-
-    has_corners = "tv" if kind in ("mlp", "skip") else name
-    assert slope_gap(moved, slope, 1e-5, has_corners) <= 1e-6 * max(1.0, abs(slope))
-
-
 @given(problems(), modes, st.sampled_from([1e-4, 0.25, 9.0, 1e4]), st.integers(-9, 9))
 def test_scale_and_offset_of_a_kernel(problem, mode, scale, offset):
     X, P, _ = problem
@@ -146,59 +107,6 @@ def test_scale_and_offset_of_a_kernel(problem, mode, scale, offset):
     assert score(scale * kernel) / np.sqrt(scale) == pytest.approx(value, **close)
     assert score(kernel + offset) == pytest.approx(value, **close)
     assert gemini_score(P, X, mode=mode) == pytest.approx(value, **close)
-
-
-@st.composite
-def weights(draw):
-    """Skip weights (d, k), hidden weights (d, h), group ids (d,) or None, a stream."""
-    rng = np.random.RandomState(draw(seeds))
-    d, k, h = draw(st.tuples(st.integers(1, 5), st.integers(1, 4), st.integers(1, 4)))
-    skip, hidden = rng.normal(size=(d, k)), rng.normal(size=(d, h))
-    hidden *= draw(st.sampled_from([0.01, 1.0, 10.0]))
-    if draw(st.booleans()):
-        skip[rng.uniform(size=d) < 0.3] = 0.0
-        hidden = np.round(hidden)
-    ids = rng.randint(0, 3, d) if draw(st.booleans()) else None
-    return skip, hidden, ids, rng
-
-
-@given(weights(), st.floats(0.0, 3.0))
-def test_the_group_lasso_meets_its_optimality_conditions(case, threshold):
-    v, _, ids, _ = case
-    d = len(v)
-    shrunk = v.copy()
-    model = Encoder([shrunk], [np.zeros(shrunk.shape[1])])
-    GroupLasso(Groups.of(ids, d), threshold).prox(model, 1.0)
-    ids = np.arange(d) if ids is None else ids
-    for group in np.unique(ids):
-        gap, kept = (v - shrunk)[ids == group], shrunk[ids == group]
-        norm = np.linalg.norm(kept)
-        if norm == 0:
-            assert np.linalg.norm(gap) <= threshold * (1 + 1e-12)
-        else:
-            assert np.allclose(gap, threshold * kept / norm, rtol=0, atol=1e-10)
-
-
-@given(weights(), st.floats(0.0, 3.0), st.sampled_from([0.0, 0.3, 1.0, 10.0]))
-def test_the_hierarchical_prox_beats_feasible_points(case, threshold, hierarchy):
-    skip, hidden, ids, rng = case
-    groups = Groups.of(ids, len(skip))
-
-    def objective(theta, W):
-        gaps = np.square(theta - skip).sum() + np.square(W - hidden).sum()
-        return gaps / 2 + threshold * groups.norms(theta).sum()
-
-    theta, W = skip.copy(), hidden.copy()
-    hierarchical_prox(theta, W, threshold, hierarchy, groups)
-    bound = hierarchy * groups.by_feature(groups.norms(theta))[:, None]
-    assert (np.abs(W) <= bound * (1 + 1e-12)).all()
-    best = objective(theta, W)
-    for i in range(200):
-        scale = 10.0 ** -(i % 4)
-        other = theta + scale * rng.normal(size=theta.shape)
-        box = hierarchy * groups.by_feature(groups.norms(other))[:, None]
-        inside = np.clip(W + scale * rng.normal(size=W.shape), -box, box)
-        assert objective(other, inside) >= best - 1e-9 * max(1.0, best)
 
 
 # A path trains a model at every step: fewer of them.
