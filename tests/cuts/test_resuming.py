@@ -1,10 +1,10 @@
 """Checkpoints of PRCut: interrupted at any epoch, resumed to the same bits."""
 
-import os
 import shutil
 
 import numpy as np
 import pytest
+from interrupted import interrupted
 from sklearn.datasets import make_blobs
 
 from skdiffclust import PRCut
@@ -24,26 +24,6 @@ def blobs(global_random_seed):
     return make_blobs(90, centers=3, cluster_std=3, random_state=global_random_seed)[0]
 
 
-class StopError(Exception):
-    """What interrupts a fit."""
-
-
-def interrupted(model, X, folder, monkeypatch, n_epochs, **params):
-    """Fit a model into a folder, and end after some epochs are written."""
-    replace, left = os.replace, [n_epochs]
-
-    def stopping(source, target):
-        left[0] -= not target.exists()
-        replace(source, target)
-        if not left[0]:
-            raise StopError
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", stopping)
-        with pytest.raises(StopError):
-            model.fit(X, checkpoint=folder, **params)
-
-
 def assert_same(found, expected, X):
     assert found.history_ == expected.history_
     assert found.n_iter_ == expected.n_iter_
@@ -59,13 +39,11 @@ def assert_same(found, expected, X):
         ({"objective": "bound"}, 10),
     ],
 )
-def test_a_resumed_fit_has_the_bits_of_a_whole_one(
-    changed, n_epochs, blobs, tmp_path, monkeypatch
-):
+def test_a_resumed_fit_has_the_bits_of_a_whole_one(changed, n_epochs, blobs, tmp_path):
     model = PRCut(3, **SETTINGS | changed)
     whole = PRCut(3, **SETTINGS | changed).fit(blobs)
     folder = tmp_path / "fit"
-    interrupted(model, blobs, folder, monkeypatch, n_epochs)
+    interrupted(lambda: model.fit(blobs, checkpoint=folder), n_epochs)
     assert not hasattr(model, "labels_")
     model.fit(blobs, checkpoint=folder, resume=True)
     assert_same(model, whole, blobs)
@@ -75,7 +53,7 @@ def test_a_resumed_fit_has_the_bits_of_a_whole_one(
 
 
 @pytest.mark.torch
-def test_a_module_is_resumed_with_its_dropout(blobs, tmp_path, monkeypatch):
+def test_a_module_is_resumed_with_its_dropout(blobs, tmp_path):
     import torch
 
     def network():
@@ -87,7 +65,7 @@ def test_a_module_is_resumed_with_its_dropout(blobs, tmp_path, monkeypatch):
     settings = SETTINGS | {"encoder": network(), "init": "random", "n_init": 1}
     whole = PRCut(3, **settings).fit(blobs)
     model = PRCut(3, **settings)
-    interrupted(model, blobs, tmp_path / "fit", monkeypatch, 5)
+    interrupted(lambda: model.fit(blobs, checkpoint=tmp_path / "fit"), 5)
     model.fit(blobs, checkpoint=tmp_path / "fit", resume=True)
     assert_same(model, whole, blobs)
     other = network()
@@ -99,9 +77,9 @@ def test_a_module_is_resumed_with_its_dropout(blobs, tmp_path, monkeypatch):
         )
 
 
-def test_what_is_not_of_this_fit_is_refused(blobs, tmp_path, monkeypatch):
+def test_what_is_not_of_this_fit_is_refused(blobs, tmp_path):
     folder = tmp_path / "fit"
-    interrupted(PRCut(3, **SETTINGS), blobs, folder, monkeypatch, 2)
+    interrupted(lambda: PRCut(3, **SETTINGS).fit(blobs, checkpoint=folder), 2)
     for changed, X in (
         ({"learning_rate": 0.02}, blobs),
         ({"n_neighbors": 8}, blobs),
@@ -128,12 +106,12 @@ def test_a_checkpoint_that_nothing_would_be_written_to_is_refused(blobs, tmp_pat
 
 
 @pytest.mark.parametrize("init", [None, "random"])
-def test_free_logits_are_resumed(init, blobs, tmp_path, monkeypatch):
+def test_free_logits_are_resumed(init, blobs, tmp_path):
     graph = PRCut(3, **SETTINGS).fit(blobs).affinity_matrix_
     settings = SETTINGS | {"affinity": "precomputed", "init": init, "n_init": 1}
     whole = PRCut(3, **settings).fit(graph)
     model = PRCut(3, **settings)
-    interrupted(model, graph, tmp_path / "fit", monkeypatch, 3)
+    interrupted(lambda: model.fit(graph, checkpoint=tmp_path / "fit"), 3)
     model.fit(graph, checkpoint=tmp_path / "fit", resume=True)
     assert model.history_ == whole.history_
     np.testing.assert_array_equal(model.labels_, whole.labels_)
