@@ -30,6 +30,7 @@ from skdiffclust.gemini._base import (
 )
 from skdiffclust.gemini._calibration import temperature_of
 from skdiffclust.gemini._models import MODELS
+from skdiffclust.gemini._objectives import ObjectiveName
 from skdiffclust.gemini._problem import (
     Samples,
     check_matrix,
@@ -257,9 +258,7 @@ class GEMINI(BaseGEMINI):
         self,
         n_clusters: int | np.integer | Literal["auto"] = 2,
         *,
-        objective: Literal[
-            "chi2", "hellinger", "kl", "mmd", "tv", "wasserstein"
-        ] = "mmd",
+        objective: ObjectiveName = "mmd",
         mode: Literal["auto", "ova", "ovo"] = "auto",
         kernel: object = "linear",
         metric: object = "euclidean",

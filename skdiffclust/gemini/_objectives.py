@@ -14,6 +14,7 @@ hold inside a softmax and elsewhere. Where a distance is 0, its gradient is take
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import numpy as np
 
@@ -238,6 +239,7 @@ def _densities(assignments, row_weights):
 # ------------------------------------------------------------------ registry
 
 
+ObjectiveName = Literal["chi2", "hellinger", "kl", "mmd", "tv", "wasserstein"]
 OBJECTIVES = {
     "chi2": Objective(None, CHI_SQUARE.one_vs_all, CHI_SQUARE.one_vs_one),
     "hellinger": Objective(

@@ -9,7 +9,7 @@ from sklearn.utils import check_array
 
 from skdiffclust._compat import Interval, StrOptions, validate_params
 from skdiffclust._validation import canonical_rows, refuse_silent_conversion
-from skdiffclust.gemini._objectives import OBJECTIVES
+from skdiffclust.gemini._objectives import OBJECTIVES, ObjectiveName
 from skdiffclust.gemini._problem import Units
 from skdiffclust.gemini._relations import (
     KERNELS,
@@ -45,7 +45,7 @@ def gemini_score(
     assignments,
     X,
     *,
-    objective: Literal["chi2", "hellinger", "kl", "mmd", "tv", "wasserstein"] = ...,
+    objective: ObjectiveName = ...,
     mode: Literal["auto", "ova", "ovo"] = ...,
     kernel: object = ...,
     metric: object = ...,
@@ -60,7 +60,7 @@ def gemini_score(
     assignments,
     X,
     *,
-    objective: Literal["chi2", "hellinger", "kl", "mmd", "tv", "wasserstein"] = ...,
+    objective: ObjectiveName = ...,
     mode: Literal["auto", "ova", "ovo"] = ...,
     kernel: object = ...,
     metric: object = ...,
@@ -86,7 +86,7 @@ def gemini_score(
     assignments,
     X,
     *,
-    objective: Literal["chi2", "hellinger", "kl", "mmd", "tv", "wasserstein"] = "mmd",
+    objective: ObjectiveName = "mmd",
     mode: Literal["auto", "ova", "ovo"] = "auto",
     kernel: object = "linear",
     metric: object = "euclidean",

@@ -30,6 +30,7 @@ from skdiffclust.gemini._base import (
     positive,
     report_clusters,
 )
+from skdiffclust.gemini._objectives import ObjectiveName
 from skdiffclust.gemini._path import SparsePath, attributes_of_step, model_of_step
 from skdiffclust.gemini._problem import read_samples
 from skdiffclust.gemini._relations import KERNELS, METRICS
@@ -233,9 +234,7 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
         n_clusters: int | np.integer = 2,
         *,
         alpha: float = 0.01,
-        objective: Literal[
-            "chi2", "hellinger", "kl", "mmd", "tv", "wasserstein"
-        ] = "mmd",
+        objective: ObjectiveName = "mmd",
         mode: Literal["auto", "ova", "ovo"] = "auto",
         kernel: object = "linear",
         metric: object = "euclidean",

@@ -21,7 +21,7 @@ from skdiffclust._torch import (
     trained_tensor,
 )
 from skdiffclust._warnings import warn
-from skdiffclust.gemini._objectives import OBJECTIVES, mode_for
+from skdiffclust.gemini._objectives import OBJECTIVES, ObjectiveName, mode_for
 from skdiffclust.gemini._relations import Matrix
 from skdiffclust.gemini._training import logits_loss
 
@@ -91,9 +91,7 @@ class GEMINILoss(nn.Module):
 
     def __init__(
         self,
-        objective: Literal[
-            "chi2", "hellinger", "kl", "mmd", "tv", "wasserstein"
-        ] = "mmd",
+        objective: ObjectiveName = "mmd",
         *,
         mode: Literal["auto", "ova", "ovo"] = "auto",
         precomputed: bool = False,
