@@ -1,6 +1,5 @@
 """SpanningForestEmbedding: results, parameters and refusals."""
 
-import pickle
 import warnings
 
 import numpy as np
@@ -10,24 +9,19 @@ import torch
 from scipy import sparse
 from scipy.cluster.hierarchy import fcluster, linkage
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from threadpoolctl import threadpool_info, threadpool_limits
 from torch import nn
 
 from skdiffclust import SpanningForestClustering, SpanningForestEmbedding
-from skdiffclust._constraints import as_constraints, restrict
+from skdiffclust._constraints import as_constraints
 from skdiffclust.forests._embedding._informed_batches import (
     InformedBatches,
-    feasible_number,
     joined,
 )
 from skdiffclust.forests._embedding._start import neighbors_of
-from skdiffclust.forests._embedding._torch import ModuleTrainer
-from skdiffclust.forests._embedding._training import EncoderTrainer, units_of
 from skdiffclust.metrics import clustering_accuracy, links_to_incidence
 
 
@@ -148,15 +142,6 @@ def test_links_are_enough(form):
 
 
 @pytest.mark.few_epochs
-def test_all_rows_labelled_and_one_class_only(global_random_seed):
-    X, y = hidden_signal(seed=global_random_seed)
-    embedding = make("auto").fit(X, y)
-    assert embedding.n_clusters_ == 3 and embedding.score(X, y) > -0.05
-    alone = make("auto", max_iter=2).fit(X, np.zeros(len(y), dtype=int))
-    assert alone.n_clusters_ == 1 and np.isfinite(alone.transform(X)).all()
-
-
-@pytest.mark.few_epochs
 def test_affinity_by_cosines():
     X, y = hidden_signal()
     embedding = make(affinity="cosine", n_components=2).fit(X, half_labelled(y))
@@ -254,26 +239,6 @@ def test_callbacks_through_a_search_of_pipelines(capsys, global_random_seed):
     assert len(rows) >= 4 * 2
     clone(embedding).set_callbacks(ProgressBar()).fit(X, y)
     assert "SpanningForestEmbedding" in capsys.readouterr().out
-
-
-@pytest.mark.few_epochs
-def test_same_seed_same_bits_and_streams_stay(global_random_seed):
-    X, y = hidden_signal(seed=global_random_seed)
-    before = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    one, two = (make().fit(X, half_labelled(y)) for _ in range(2))
-    np.testing.assert_array_equal(one.coefs_[0], two.coefs_[0])
-    assert one.history_ == two.history_
-    assert torch.equal(before[0], torch.random.get_rng_state())
-    np.testing.assert_array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002
-
-
-@pytest.mark.few_epochs
-def test_nothing_of_torch_survives(global_random_seed):
-    X, y = hidden_signal(seed=global_random_seed)
-    embedding = make(max_iter=1).fit(X, y)
-    assert b"torch" not in pickle.dumps(embedding)
-    restored = pickle.loads(pickle.dumps(embedding))
-    np.testing.assert_array_equal(restored.transform(X), embedding.transform(X))
 
 
 @pytest.mark.few_epochs
@@ -376,16 +341,6 @@ def test_names_are_classes(mark, global_random_seed):
     np.testing.assert_array_equal(stream.coefs_[0], make().partial_fit(X, y).coefs_[0])
 
 
-@pytest.mark.few_epochs
-def test_integers_beside_none():
-    X, y = hidden_signal()
-    y = half_labelled(y)
-    unknown = np.where(y < 0, None, y.astype(object))
-    np.testing.assert_array_equal(
-        make(max_iter=1).fit(X, unknown).coefs_[0], make(max_iter=1).fit(X, y).coefs_[0]
-    )
-
-
 @pytest.mark.parametrize("container", [sparse.csr_array, sparse.csc_matrix])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("encoder", ["linear", "mlp"])
@@ -416,28 +371,6 @@ def test_sparse_samples_are_those_of_dense_ones(container, dtype, encoder, tmp_p
         make(**settings).fit(other, half_labelled(y), checkpoint=tmp_path, resume=True)
 
 
-@pytest.mark.few_epochs
-def test_sparse_samples():
-    X, y = hidden_signal()
-    dense = make(max_iter=2).fit(X, y)
-    embedding = make(max_iter=2).fit(sparse.csr_array(X), y)
-    np.testing.assert_allclose(embedding.coefs_[0], dense.coefs_[0], rtol=1e-5)
-    with pytest.raises(TypeError, match="Sparse data was passed"):
-        make(encoder=nn.Linear(2, 1)).fit(sparse.csr_array(X), y)
-
-
-@pytest.mark.parametrize(
-    "dtype", ["int8", "uint8", "float32", "float64", ">i4", object]
-)
-@pytest.mark.few_epochs
-def test_integers_of_any_type(dtype, global_random_seed):
-    X, y = hidden_signal(seed=global_random_seed)
-    expected = make(max_iter=1).fit(X, y).coefs_[0]
-    np.testing.assert_array_equal(
-        make(max_iter=1).fit(X, y.astype(dtype)).coefs_[0], expected
-    )
-
-
 def test_what_must_be_given(global_random_seed):
     X, y = hidden_signal(seed=global_random_seed)
     with pytest.raises(ValueError, match="requires y to be passed.*must_link"):
@@ -464,99 +397,6 @@ def test_nothing_known_at_all_is_refused(known):
         make(2).fit(np.arange(12.0).reshape(6, 2), **known)
 
 
-@pytest.mark.parametrize("value", [1e300, np.float32(1e36)])
-def test_rows_whose_distances_overflow_are_refused(value, global_random_seed):
-    X, y = hidden_signal(seed=global_random_seed)
-    X = X.astype(np.asarray(value).dtype)
-    X[0] = value
-    with pytest.raises(ValueError, match="rescale"):
-        make().fit(X, y)
-
-
-@pytest.mark.few_epochs
-def test_float32_stays_and_input_is_not_written(global_random_seed):
-    X, y = hidden_signal(seed=global_random_seed)
-    X = X.astype(np.float32)
-    X.flags.writeable = False
-    embedding = make(max_iter=1).fit(X, y)
-    assert embedding.coefs_[0].dtype == embedding.transform(X).dtype == np.float32
-
-
-def test_equal_rows_and_two_rows():
-    flat = make(max_iter=2).fit(np.ones((12, 2)), np.arange(12) % 3)
-    assert np.isfinite(flat.coefs_[0]).all()
-    pair = make(2, max_iter=2).fit([[0.0, 1.0], [1.0, 0.0]], [0, 1])
-    assert pair.transform([[0.0, 1.0]]).shape == (1, 1)
-
-
-def test_batch_size_beyond_the_rows_is_clipped(global_random_seed):
-    X, y = hidden_signal(20, seed=global_random_seed)
-    embedding = make(max_iter=2).set_params(batch_size=1000).fit(X, y)
-    assert embedding.n_iter_ == 2
-
-
-@pytest.mark.parametrize("encoder", ["linear", "module"])
-def test_divergence_keeps_the_best_weights(encoder, monkeypatch, global_random_seed):
-    X, y = hidden_signal(seed=global_random_seed)
-    calls = []
-
-    def with_nan(value):
-        calls.append(value)
-        return value * np.nan if len(calls) > 6 else value
-
-    loss = ModuleTrainer.loss
-    both = EncoderTrainer.loss_and_gradients
-
-    def broken(self, batch):
-        return with_nan(loss(self, batch))
-
-    def broken_both(self, batch):
-        value, gradients = both(self, batch)
-        return with_nan(value), gradients
-
-    monkeypatch.setattr(ModuleTrainer, "loss", broken)
-    monkeypatch.setattr(EncoderTrainer, "loss_and_gradients", broken_both)
-    if encoder == "module":
-        encoder = nn.Linear(2, 1)
-    with pytest.warns(ConvergenceWarning, match="diverged in epoch"):
-        embedding = make(encoder=encoder).fit(X, y)
-    assert np.isfinite(embedding.transform(X)).all()
-    calls[:] = range(10)
-    with pytest.raises(ValueError, match="Did you scale X"):
-        make(encoder=encoder).fit(X, y)
-
-
-@pytest.mark.few_epochs
-def test_interruption_keeps_the_old_model(monkeypatch, global_random_seed):
-    X, y = hidden_signal(seed=global_random_seed)
-    embedding = make(max_iter=2).fit(X, y)
-    before = dict(vars(embedding))
-
-    def interrupt(self, batch):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(EncoderTrainer, "loss_and_gradients", interrupt)
-    for method in (embedding.fit, embedding.partial_fit):
-        with pytest.raises(KeyboardInterrupt):
-            method(X, y)
-        assert vars(embedding).keys() == before.keys()
-        assert all(vars(embedding)[name] is value for name, value in before.items())
-    fresh = make()
-    with pytest.raises(KeyboardInterrupt):
-        fresh.fit(X, y)
-    assert not hasattr(fresh, "n_features_in_")
-
-
-@pytest.mark.few_epochs
-def test_output_names(global_random_seed):
-    X, y = hidden_signal(seed=global_random_seed)
-    embedding = make(max_iter=1, n_components=2).fit(X, y)
-    assert list(embedding.get_feature_names_out()) == [
-        "spanningforestembedding0",
-        "spanningforestembedding1",
-    ]
-
-
 def test_batches_are_half_informed_and_whole(global_random_seed):
     labels = np.full(100, -1)
     labels[:20] = np.arange(20) % 4
@@ -581,23 +421,6 @@ def test_batches_of_links_hold_both_ends(global_random_seed):
         inside = np.isin(links, rows)
         assert (inside[:, 0] == inside[:, 1]).all() and inside[:, 0].sum() == 2
         assert len(restricted.cannot) == 2
-
-
-def test_constraints_of_some_rows():
-    constraints = as_constraints(
-        6, partial_labels=[5, -1, 5, 7, -1, -1], cannot_link=[[1, 4], [0, 4], [5, 1]]
-    )
-    some = restrict(constraints, np.array([1, 2, 3, 4]))
-    np.testing.assert_array_equal(some.groups, [0, 1, 2, 3])
-    np.testing.assert_array_equal(some.classes, [-1, 0, 1, -1])
-    np.testing.assert_array_equal(some.cannot, [[0, 3], [1, 3]])
-
-
-def test_number_of_clusters_of_a_batch():
-    labelled = as_constraints(4, partial_labels=[0, 1, 2, -1])
-    assert [feasible_number(labelled, k) for k in (1, 3, 9)] == [3, 3, 4]
-    cycle = as_constraints(6, cannot_link=[[i, (i + 1) % 5] for i in range(5)])
-    assert feasible_number(cycle, 2) == 3
 
 
 @pytest.mark.parametrize("affinity", ["sqeuclidean", "cosine"])
@@ -638,40 +461,6 @@ def test_the_unit_does_not_change_the_embedding(unit, global_random_seed):
     expected = model.fit(X, half_labelled(y)).transform(X)
     found = model.fit(unit * X, half_labelled(y)).transform(unit * X)
     np.testing.assert_allclose(found, expected, atol=1e-10)
-
-
-@pytest.mark.few_epochs
-def test_the_unit_changes_neither_the_score_nor_what_training_goes_on_from():
-    X, y = hidden_signal()
-    labels = half_labelled(y)
-    model = make(encoder="mlp", max_iter=3, n_components=2).fit(X, labels)
-    raw = clone(model)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "skdiffclust.forests._spanning_forest_embedding.units_of",
-            lambda embedding, affinity: (0.0, 1.0),
-        )
-        raw.fit(X, labels)
-    center, scale = model._units
-    ours, theirs = model.transform(X), raw.transform(X)
-    np.testing.assert_allclose(ours * scale + center, theirs, atol=1e-12)
-    assert model.score(X, y) == pytest.approx(raw.score(X, y))
-    rng = np.random.RandomState(0)
-    start, _ = model._start_encoder(X, None, rng, resume=True)
-    other, _ = raw._start_encoder(X, None, rng, resume=True)
-    for ours, theirs in zip(start.arrays, other.arrays, strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-12)
-
-
-@pytest.mark.few_epochs
-def test_an_embedding_that_is_constant_is_left_alone():
-    constant = np.full((5, 2), 3.0)
-    assert units_of(constant, "cosine")[1] == 3.0
-    for embedding, affinity in (
-        (constant, "sqeuclidean"),
-        (np.array([[np.inf, 1.0]]), "cosine"),
-    ):
-        assert units_of(embedding, affinity) == (0.0, 1.0)
 
 
 @pytest.mark.few_epochs
@@ -748,25 +537,3 @@ def test_pipeline_of_the_guide_finds_classes_and_their_number(global_random_seed
     assert adjusted_rand_score(y, found) > 0.95
     unnamed = y < 2
     assert adjusted_rand_score(y[unnamed], found[unnamed]) > 0.95
-
-
-@pytest.mark.few_epochs
-def test_small_matrices_use_one_thread(monkeypatch, global_random_seed):
-    X, y = hidden_signal(seed=global_random_seed)
-    n_threads = set()
-
-    def counted(function):
-        def call(*args):
-            pools = threadpool_info()
-            n_threads.update(p["num_threads"] for p in pools if p["user_api"] == "blas")
-            return function(*args)
-
-        return call
-
-    monkeypatch.setattr(np.linalg, "eigh", counted(np.linalg.eigh))
-    monkeypatch.setattr(EncoderTrainer, "step", counted(EncoderTrainer.step))
-    with threadpool_limits(2, "blas"):
-        before = threadpool_info()
-        make(max_iter=2).fit(X, half_labelled(y))
-        assert threadpool_info() == before
-    assert n_threads == {1}

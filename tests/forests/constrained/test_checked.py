@@ -5,7 +5,6 @@ import pytest
 from scipy.spatial.distance import pdist, squareform
 
 from skdiffclust._constraints import as_constraints
-from skdiffclust.forests._constrained import _checked
 from skdiffclust.forests._constrained._checked import checked_kruskal
 
 
@@ -40,9 +39,8 @@ def random_constraints(rng, n):
 
 
 @pytest.mark.instances(60)
-def test_checked_kruskal(seed, monkeypatch, global_random_seed):
+def test_checked_kruskal(seed, global_random_seed):
     seed += 1000 * global_random_seed
-    monkeypatch.setattr(_checked, "_EDGES_PER_CHUNK", 7)
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 16))
     constraints = random_constraints(rng, n)

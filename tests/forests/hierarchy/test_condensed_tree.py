@@ -10,8 +10,6 @@ from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import SpanningForestClustering
-from skdiffclust.forests._hierarchy import _condensed_tree
-from skdiffclust.forests._trees import _compilation_threshold
 
 
 def noisy_blobs(seed, n_samples=60):
@@ -134,18 +132,6 @@ def test_labels_are_those_of_hdbscan(seed, min_size, method, theirs):
     assert_array_equal(hdbscan.labels_ == -1, labels == -1)
     counts = np.bincount(labels[labels >= 0])
     assert (np.diff(counts) <= 0).all()
-
-
-def test_compiled_loop_is_the_plain_one():
-    X = noisy_blobs(0, 60)
-    forest = SpanningForestClustering(2).fit(X)
-    merges = forest.linkage_[:, :2].astype(np.int64)
-    given = merges, 1 / forest.distances_, np.ones(len(X)), 5.0
-    plain = _condensed_tree._condense(*given)
-    compiled = _condensed_tree._condense.compiled()(*given)
-    for one, other in zip(plain, compiled, strict=True):
-        assert_array_equal(one, other)
-    assert len(X) <= _compilation_threshold.SMALL
 
 
 def test_weights_are_repeats():

@@ -8,7 +8,6 @@ from scipy.spatial.distance import squareform
 from skdiffclust import SpanningForestClustering
 from skdiffclust.forests import SpanningTree
 from skdiffclust.forests._hierarchy._tree_cuts import cut
-from skdiffclust.forests._trees import _compilation_threshold, _components
 from skdiffclust.forests._trees._tree import components
 
 
@@ -48,7 +47,7 @@ def naive_cut(edges, n_cuts, min_size):
 def test_cut_with_a_minimum_size(seed, compiled, cold, monkeypatch, global_random_seed):
     seed += 1000 * global_random_seed
     if compiled:
-        monkeypatch.setattr(_compilation_threshold, "SMALL", 0)
+        monkeypatch.setattr("skdiffclust._compiled.is_ready", lambda kernel: True)
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 30))
     edges, lengths = random_tree(rng, n)
@@ -57,31 +56,6 @@ def test_cut_with_a_minimum_size(seed, compiled, cold, monkeypatch, global_rando
     expected, expected_kept = naive_cut(edges, n_cuts, min_size)
     assert list(positions) == expected
     assert kept == (expected_kept if min_size > 1 else 1)
-
-
-@pytest.mark.parametrize("n", [1, 2, 50])
-def test_compiled_components_are_those_of_few_rows(n, cold, monkeypatch):
-    rng = np.random.default_rng(n)
-    edges, _ = random_tree(rng, n)
-    kept = edges[rng.random(n - 1) < 0.7]
-    few = components(kept, n)
-    monkeypatch.setattr(_compilation_threshold, "SMALL", 0)
-    monkeypatch.setattr(_components, "_EDGES_PER_CHUNK", 7)
-    many = components(kept, n)
-    assert many.dtype == few.dtype
-    assert np.array_equal(many, few)
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_cuts_are_nested_at_a_fixed_minimum_size(seed, global_random_seed):
-    seed += 1000 * global_random_seed
-    rng = np.random.default_rng(seed)
-    edges, lengths = random_tree(rng, 40)
-    tree = tree_of(edges, lengths)
-    most, _, _ = cut(tree, 30, min_size=3, smallest=3)
-    for n_cuts in range(len(most)):
-        fewer, _, _ = cut(tree, n_cuts, min_size=3, smallest=3)
-        assert np.array_equal(fewer, most[:n_cuts])
 
 
 def test_infinite_edges_are_cut_whatever_they_part():
@@ -99,7 +73,7 @@ def test_linkage_matrix_is_that_of_scipy(
 ):
     seed += 1000 * global_random_seed
     if compiled:
-        monkeypatch.setattr(_compilation_threshold, "SMALL", 0)
+        monkeypatch.setattr("skdiffclust._compiled.is_ready", lambda kernel: True)
     rng = np.random.default_rng(seed)
     D = np.triu(rng.random((40, 40)), 1)
     D += D.T

@@ -12,10 +12,7 @@ from sklearn.metrics import pairwise_distances
 
 from skdiffclust import SpanningForestClustering
 from skdiffclust.forests._hierarchy._null import (
-    _SIZES,
-    _SUMS,
     intrinsic_dimension,
-    p_value,
 )
 from skdiffclust.forests._hierarchy._number import (
     falls_of,
@@ -53,24 +50,6 @@ def test_normal_samples_have_no_structure(d, global_random_seed):
     said = "no cut is clear: structureless samples look like this in 100 of 100 cases"
     for (_, messages), value in zip(found, p, strict=True):
         assert (value < 1) or said in messages[0]
-
-
-def test_a_p_value_is_read_off_the_table():
-    for dimension, key in ((1.0, 1), (1.74, 1), (1.76, 2), (8.0, 2)):
-        for n_samples, row in zip(_SIZES, _SUMS[key], strict=True):
-            known = row > 0
-            assert [p_value(value, n_samples, dimension) for value in row[known]] == (
-                pytest.approx(np.array([0.5, 0.2, 0.1, 0.05, 0.02, 0.01])[known])
-            )
-    assert p_value(0.0, 100, 1) == p_value(-1.0, 100, 3) == 1
-    # Between the numbers of samples by their logarithms, and constant beyond.
-    low, middle, high = (p_value(0.5, n, 1) for n in (50, 100, 200))
-    assert low < middle < high
-    assert p_value(0.5, 10, 1) == low
-    assert p_value(0.6, 10**6, 1) == p_value(0.6, 5000, 1)
-    # Shares that the table does not have.
-    assert p_value(3.0, 200, 1) == pytest.approx(0.01)
-    assert p_value(np.nextafter(0, 1), 200, 1) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("n", [200, 1000])

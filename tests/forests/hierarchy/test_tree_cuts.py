@@ -1,7 +1,6 @@
 """Size-weighted cuts, against their definition carried out naively."""
 
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,17 +9,8 @@ from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import SpanningForestClustering
 from skdiffclust.forests import SpanningTree, minimum_spanning_tree
-from skdiffclust.forests._hierarchy import _tree_cuts
 from skdiffclust.forests._hierarchy._core_sizes import core_radii, core_sizes
-from skdiffclust.forests._hierarchy._number import (
-    choose_number,
-    falls_of,
-    gains_of_cuts,
-    number_by_falls,
-)
-from skdiffclust.forests._hierarchy._outliers import outlier_scores
 from skdiffclust.forests._hierarchy._tree_cuts import SIZE_POWER, cut, mask
-from skdiffclust.forests._trees import _compilation_threshold
 from skdiffclust.forests._trees._tree import components, cut_order
 
 
@@ -147,27 +137,6 @@ def test_doubtful_gaps_are_judged_by_the_definition(seed):
     assert positions.tolist() == naive_cuts(tree, sizes, 3)[0]
 
 
-def test_clear_gaps_are_cut_sooner_and_change_no_largest_score(monkeypatch):
-    """Nested, non-increasing, without a unit; and the rule matters on these trees."""
-    n_changed = 0
-    for seed in range(30):
-        tree = gaps(np.random.default_rng(seed), 200)
-        sizes = np.ones(200)
-        positions, scores, _ = cut(tree, 60, sizes=sizes)
-        assert (np.diff(scores) <= 0).all()
-        for n_cuts in (1, 7, 31):
-            assert np.array_equal(cut(tree, n_cuts, sizes=sizes)[0], positions[:n_cuts])
-        scaled = SpanningTree(tree.edges, tree.lengths * 2.0**30, tree.may_cut)
-        assert np.array_equal(cut(scaled, 60, sizes=sizes)[0], positions)
-        with monkeypatch.context() as without:
-            without.setattr(_tree_cuts, "LEAST_CLUSTER", np.inf)
-            plain, plain_scores, _ = cut(tree, 60, sizes=sizes)
-        n_changed += not np.array_equal(plain, positions)
-        assert scores[0] == plain_scores[0]
-        assert (scores >= plain_scores).all()
-    assert n_changed > 10
-
-
 def test_lengths_that_differ_by_rounding_are_no_gaps():
     """Of a chain of equal lengths, the middle is cut."""
     edges = np.column_stack([np.arange(63), np.arange(1, 64)])
@@ -177,17 +146,6 @@ def test_lengths_that_differ_by_rounding_are_no_gaps():
     tree = SpanningTree(edges[order], lengths[order], np.ones(63, dtype=bool))
     positions, _, _ = cut(tree, 1, sizes=np.ones(64))
     assert tree.edges[positions[0]].tolist() == [31, 32]
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_sizes_of_a_power_law(seed):
-    """Small clusters are told apart before the largest is halved."""
-    rng = np.random.default_rng(seed)
-    y = np.repeat(np.arange(12), [1277, 319, 141, 79, 51, 35, 26, 19, 15, 12, 10, 10])
-    X = rng.normal(size=(len(y), 5))
-    X[:, 0] += 12 * rng.permutation(12)[y]
-    model = SpanningForestClustering(12).fit(X)
-    assert adjusted_rand_score(y, model.labels_) == 1
 
 
 @pytest.mark.parametrize("d", [2, 4, 10])
@@ -290,16 +248,6 @@ def test_nested_non_increasing_and_without_a_scale(seed, global_random_seed):
     assert np.array_equal(sizes_of(scaled), sizes_of(tree))
 
 
-def test_forced_edges_come_first_and_lengths_of_zero_last():
-    edges = np.array([[3, 4], [0, 1], [1, 2], [2, 3]])
-    lengths = np.array([np.inf, 3.0, 2.0, 0.0])
-    tree = SpanningTree(edges, lengths, lengths > 0)
-    positions, scores, _ = cut(tree, 4, sizes=np.ones(5))
-    assert positions.tolist() == [0, 1, 2]
-    assert np.isinf(scores[0])
-    assert np.allclose(scores[1:], [3 * 0.75**0.75, 2 * (2 / 3) ** 0.75])
-
-
 def points_and_tree(X):
     tree = minimum_spanning_tree(X)
     may_cut = tree.lengths > 0
@@ -324,100 +272,6 @@ def test_a_weight_is_so_many_equal_samples(global_random_seed):
     assert adjusted_rand_score(np.repeat(labels, weights), others) == 1
 
 
-def test_the_number_of_clusters_is_where_the_gains_end():
-    scores = np.array([9.0, 8.0, 7.0, 6.0, 5.0, 4.0])
-    gains = np.array([0.5, -0.1, 0.6, 0.2, 0.0, -1.0])
-    costs = np.full(6, 0.13)
-    choice = choose_number(scores, gains, costs, 1, 100)
-    assert choice.n_clusters == 5
-    # At higher costs, fewer cuts are worth them.
-    assert choice.candidates.tolist() == [2, 4, 5]
-    assert choice.largest_sum == pytest.approx(1.2 - 4 * 0.13)
-    assert choice.by_falls == 6
-    # Without gains the falls decide; half the costs leave some of it.
-    nothing = choose_number(scores, -np.abs(gains), costs, 1, 100)
-    assert nothing.candidates.tolist() == [6]
-    assert nothing.largest_sum == 0
-    little = choose_number(scores, np.array([0.1, *[-1.0] * 5]), costs, 1, 100)
-    assert little.n_clusters == 6
-    assert little.candidates.tolist() == [2, 6]
-    # Forced cuts count for nothing; without gains the parts remain.
-    forced = np.array([np.inf, np.inf, 9.0, 8.0, 7.0])
-    missing = np.array([np.nan, np.nan, -1.0, -1.0, -1.0])
-    assert choose_number(forced, missing, costs[:5], 3, 100).n_clusters == 3
-    assert choose_number(forced, missing + 2, costs[:5], 3, 100).n_clusters == 6
-    # At most a tenth of the samples, or five, or 200.
-    many = np.ones(300), np.ones(300), np.full(300, 0.1)
-    for n_samples, most in ((100, 10), (40, 5), (8, 4), (10_000, 200)):
-        assert choose_number(*many, 1, n_samples).n_clusters == most
-    one = np.ones(1)
-    assert choose_number(one, one, one / 2, 1, 100).n_clusters == 2
-    empty = choose_number(one[:0], one[:0], one[:0], 1, 100)
-    assert empty.candidates.tolist() == [empty.n_clusters] == [1]
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_candidates_win_for_some_costs(seed, global_random_seed):
-    rng = np.random.default_rng(seed + 1000 * global_random_seed)
-    gains = rng.normal(size=30)
-    costs = rng.exponential(size=30) * 0.4
-    scores = np.sort(rng.exponential(size=30))[::-1]
-    choice = choose_number(scores, gains, costs, 1, 1000)
-    winners = set()
-    for multiple in np.linspace(0.5, 2, 4001):
-        sums = np.cumsum(gains - multiple * costs)
-        winners.add(2 + int(np.argmax(sums)) if sums.max() > 0 else choice.by_falls)
-    # A line may be shorter than the steps.
-    assert winners <= set(choice.candidates.tolist())
-    assert len(choice.candidates) <= len(winners) + 1
-    assert choice.n_clusters in choice.candidates
-
-
-def test_the_number_by_falls_is_that_after_the_last_large_one():
-    scores = np.array([100.0, 10.0, 4.0, 3.9])
-    assert number_by_falls(falls_of(scores)) == 3
-    # Without a half, a fall late in the curve counts for more than an early one.
-    scores = np.array([100.0, 61.0, 60.0, 59.0, 58.0, 57.0, 56.0, 37.0, 36.0])
-    assert number_by_falls(falls_of(scores)) == 8
-    assert len(falls_of(np.zeros(3))) == 0
-
-
-def test_gains_are_their_definition(global_random_seed):
-    rng = np.random.default_rng(global_random_seed)
-    X = rng.normal(size=(90, 2)) + np.repeat([0, 9, -9], [60, 26, 4])[:, None]
-    tree = points_and_tree(X)
-    weights = rng.integers(1, 4, 90) * 1.0
-    positions, _, _ = cut(tree, 12, sizes=weights)
-    found, costs = gains_of_cuts(tree, positions, weights)
-    n_few = 0
-    for i, position in enumerate(positions):
-        is_cut = mask(positions[: i + 1], tree)
-        labels = components(tree.edges[~is_cut], 90)
-        most = 0.0
-        totals = []
-        for end in tree.edges[position]:
-            side = labels == labels[end]
-            inner = ~is_cut & side[tree.edges].all(axis=1)
-            totals.append(weights[side].sum())
-            for length in np.sort(np.append(tree.lengths[inner], 0.0)):
-                joined = components(tree.edges[inner & (tree.lengths <= length)], 90)
-                if np.bincount(joined, weights * side).max() >= 0.8 * totals[-1]:
-                    break
-            most = max(most, length)
-        most = max(most, np.finfo(float).eps * tree.lengths[position])
-        expected = np.log(tree.lengths[position] / most)
-        cost = 5 / min(totals) + 0.1
-        if min(totals) < 5:
-            n_few += 1
-            expected, cost = min(expected, 0.0), 0.1
-        assert np.isclose(found[i], expected)
-        assert np.isclose(costs[i], cost)
-    assert 0 < n_few < 12
-    # It depends on neither the unit nor the division of a sample into equal ones.
-    longer = replace(tree, lengths=8.0 * tree.lengths)
-    assert np.allclose(gains_of_cuts(longer, positions, weights)[0], found)
-
-
 def test_many_clusters_alike_are_counted(global_random_seed):
     """Scores of a hundred cuts are nearly equal, so that no fall is large."""
     rng = np.random.default_rng(global_random_seed)
@@ -438,20 +292,6 @@ def test_a_doubtful_number_is_named_beside_the_other():
     assert forest.n_clusters_candidates_.tolist() == [2, 3, 5]
 
 
-def test_outlier_scores_are_their_definition(global_random_seed):
-    rng = np.random.default_rng(global_random_seed)
-    radii = rng.exponential(size=60)
-    labels = rng.integers(0, 3, 60)
-    weights = rng.integers(1, 4, 60)
-    found = outlier_scores(radii, labels, weights)
-    for label in range(3):
-        own = np.sort(np.repeat(radii[labels == label], weights[labels == label]))
-        median = own[(len(own) + 1) // 2 - 1]
-        expected = radii[labels == label] / (radii[labels == label] + median)
-        assert np.allclose(found[labels == label], expected)
-    assert np.array_equal(outlier_scores(np.zeros(5), np.zeros(5, int)), np.zeros(5))
-
-
 # At the end of the file, when another process has compiled the kernels.
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
@@ -461,7 +301,7 @@ def test_core_sizes_are_their_definition(
     seed, n, core, weighted, compiled, cold, monkeypatch, global_random_seed
 ):
     if compiled:
-        monkeypatch.setattr(_compilation_threshold, "SMALL", 0)
+        monkeypatch.setattr("skdiffclust._compiled.is_ready", lambda kernel: True)
     rng = np.random.default_rng(seed + 1000 * global_random_seed)
     X = rng.standard_t(1, size=(n, 2)) * 10.0
     X[:4] = X[4]

@@ -10,13 +10,10 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial.distance import cdist
 from sklearn.callback import ProgressBar
 from sklearn.datasets import make_blobs, make_moons
-from sklearn.exceptions import ConvergenceWarning
 
 from skdiffclust import SpanningForestClustering
 from skdiffclust._neighbors import neighbors_graph
-from skdiffclust.forests import SpanningTree
 from skdiffclust.forests._perturbed import _memberships
-from skdiffclust.forests._trees._distances import lengths_of
 
 
 def touching(seed=0, n_samples=120):
@@ -31,40 +28,7 @@ def fitted(X, n_clusters=3, n_perturbations=30, **params):
     ).fit(X)
 
 
-def tree_of(X, **params):
-    forest = SpanningForestClustering(2, **params).fit(X)
-    return SpanningTree(forest.edges_, forest.edge_lengths_)
-
-
 # ------------------------------------------------------------------ draws
-
-
-def test_edges_are_those_of_the_tree_and_of_neighbours():
-    X = touching()
-    tree = tree_of(X)
-    edges, lengths = _memberships.perturbed_edges(lengths_of(X, "euclidean"), tree)
-    neighbours = neighbors_graph(X, 15).tocoo()
-    pairs = np.column_stack([neighbours.row, neighbours.col])
-    expected = set(map(tuple, np.sort(pairs).tolist()))
-    expected |= set(map(tuple, tree.edges.tolist()))
-    assert set(map(tuple, edges.tolist())) == expected
-    assert len(edges) == len(expected)
-    assert_allclose(lengths, np.linalg.norm(X[edges[:, 0]] - X[edges[:, 1]], axis=1))
-    assert (np.diff(edges[:, 0] * len(X) + edges[:, 1]) > 0).all()
-
-
-@pytest.mark.parametrize("metric", ["manhattan", "cosine", "sqeuclidean"])
-def test_edges_of_any_metric(metric):
-    X = touching() + 9
-    lengths = lengths_of(X, metric)
-    edges, values = _memberships.perturbed_edges(lengths, tree_of(X, metric=metric))
-    name = {"manhattan": "cityblock"}.get(metric, metric)
-    D = cdist(X, X, name)
-    assert_allclose(values, D[edges[:, 0], edges[:, 1]], rtol=1e-9, atol=1e-15)
-    np.fill_diagonal(D, np.inf)
-    nearest = np.sort(D, axis=1)[:, 14]
-    is_near = D[edges[:, 0], edges[:, 1]] <= nearest[edges].max(axis=1) * (1 + 1e-9)
-    assert is_near.sum() >= 15 * len(X) // 2
 
 
 def test_tree_under_noise_is_that_of_the_noisy_lengths():
@@ -187,25 +151,6 @@ def test_samples_of_weight_zero_follow_their_nearest(consensus):
     nearest = cdist(X[~kept], X[kept]).argmin(axis=1)
     assert_array_equal(forest.memberships_[~kept], others.memberships_[nearest])
     assert_array_equal(forest.predict(X), forest.labels_)
-
-
-def test_clusters_that_no_draw_agrees_on(monkeypatch):
-    grid = np.stack(np.meshgrid(range(5), range(4)), -1).reshape(-1, 2) * 1.0
-    grid += np.random.RandomState(0).uniform(-0.1, 0.1, grid.shape)
-    X = np.concatenate([grid, grid + [50, 0], [[25.0, 90.0]]])
-    turn = iter(range(30))
-
-    def one_alone(graph, *args, **kwargs):
-        draw = np.repeat([0, 1, 0], [20, 20, 1])
-        draw[next(turn)] = 2
-        return draw
-
-    monkeypatch.setattr(_memberships, "partition_of", one_alone)
-    with pytest.warns(ConvergenceWarning, match="found 2 clusters instead of 3"):
-        forest = fitted(X, consensus=True)
-    assert forest.n_clusters_ == 2
-    assert_array_equal(forest.labels_, np.repeat([0, 1, 0], [20, 20, 1]))
-    assert_array_equal(forest.memberships_.argmax(axis=1), forest.labels_)
 
 
 def test_a_consensus_of_no_draws_is_the_cut_without_noise():

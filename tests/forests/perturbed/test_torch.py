@@ -9,7 +9,6 @@ import torch
 from scipy.sparse import csr_array
 
 from skdiffclust.forests import (
-    fenchel_young_loss,
     maximum_spanning_forest,
     partial_fenchel_young_loss,
     perturbed_forest,
@@ -116,26 +115,6 @@ def test_the_distance_of_connectivities_has_a_gradient_of_little_variance(
     # Ours spreads the derivative by a pair over two entries, theirs has it in one.
     ratio = np.var(plain, axis=0)[upper].sum() / np.var(ours, axis=0)[upper].sum() / 4
     assert ratio >= 15
-
-
-def test_full_loss_gives_what_numpy_gives(global_random_seed):
-    affinity, forest = affinity_of(7, global_random_seed), [[0, 1], [2, 3], [5, 4]]
-    expected, gradient = fenchel_young_loss(
-        affinity, forest, random_state=global_random_seed, return_gradient=True
-    )
-    tensor = torch.from_numpy(affinity).requires_grad_()
-    loss = FenchelYoungLoss(seed=seed_of(global_random_seed))(tensor, forest)
-    loss.backward()
-    assert float(loss.detach()) == pytest.approx(expected)
-    np.testing.assert_allclose(tensor.grad, gradient, atol=1e-12)
-
-
-def test_a_loss_is_shown_with_its_parameters():
-    loss = PartialFenchelYoungLoss(3, noise="gumbel", reduction="sum")
-    assert repr(loss) == (
-        "PartialFenchelYoungLoss(n_clusters=3, noise_scale=0.1, n_perturbations=100, "
-        "noise='gumbel', reduction='sum', seed=None)"
-    )
 
 
 def test_weight_passes_gradcheck(global_random_seed):
@@ -314,43 +293,6 @@ def test_fresh_noise_at_every_call_from_a_generator(global_random_seed):
     assert torch.equal(before, torch.random.get_rng_state())
     PerturbedForest(3)(tensor)
     assert not torch.equal(before, torch.random.get_rng_state())
-
-
-def test_a_loop_of_ones_own_learns(global_random_seed):
-    rng = torch.Generator().manual_seed(global_random_seed)
-    signal = torch.arange(3.0).repeat_interleave(8)
-    X = torch.stack([signal, 10 * torch.rand(24, generator=rng)], dim=1)
-    weight = torch.ones(2, requires_grad=True)
-    labels = signal.long()
-    criterion = PartialFenchelYoungLoss(3, n_perturbations=20, generator=rng)
-    optimizer = torch.optim.Adam([weight], lr=0.05)
-    losses = []
-    for _ in range(60):
-        optimizer.zero_grad()
-        loss = criterion(standardized_affinity(X * weight), labels)
-        loss.backward()
-        optimizer.step()
-        losses.append(float(loss.detach()))
-    assert losses[-1] < 0.2 * losses[0]
-    assert abs(weight[0]) > 3 * abs(weight[1])
-
-
-def test_a_affinity_that_is_not_finite_gives_nan():
-    tensor = torch.full((4, 4), torch.nan, requires_grad=True)
-    loss = PartialFenchelYoungLoss(2)(tensor, torch.tensor([0, 1, -1, -1]))
-    assert torch.isnan(loss)
-    loss.backward()
-
-
-def test_cannot_links_in_both_forms(global_random_seed):
-    links = np.zeros((6, 6), dtype=int)
-    links[0, 1] = links[1, 2] = -1
-    tensor = torch.from_numpy(affinity_of(6, global_random_seed))
-    loss = PartialFenchelYoungLoss(3, seed=seed_of(global_random_seed))(tensor, links)
-    expected = partial_fenchel_young_loss(
-        tensor.numpy(), links, 3, random_state=global_random_seed
-    )
-    assert float(loss) == pytest.approx(expected)
 
 
 def test_without_constraints_there_is_nothing_to_lose(global_random_seed):
@@ -532,13 +474,6 @@ def test_reductions_labels_to_ignore_and_clusters_of_each_item():
     assert torch.allclose(mixed[1], expected[1], rtol=1e-12, atol=1e-12)
     with pytest.raises(ValueError, match=r"one for each affinity, of shape \(3,\)"):
         module(affinity, labels, n_clusters=[3, 4])
-
-
-@pytest.mark.parametrize("loss", [PartialFenchelYoungLoss, FenchelYoungLoss])
-def test_other_reductions_are_refused(loss):
-    arguments = () if loss is FenchelYoungLoss else (3,)
-    with pytest.raises(ValueError, match="'reduction' parameter .* Got 'all' instead"):
-        loss(*arguments, reduction="all")
 
 
 def test_noise_by_name():

@@ -5,7 +5,6 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from skdiffclust._gower import gower_encoder
-from skdiffclust.forests._trees import _prim
 from skdiffclust.forests._trees._distances import (
     lengths_of_matrix,
     lengths_of_points,
@@ -39,9 +38,8 @@ def vertices(rng, n):
 
 
 @pytest.mark.instances(40)
-def test_matrix(seed, monkeypatch, global_random_seed):
+def test_matrix(seed, global_random_seed):
     seed += 1000 * global_random_seed
-    monkeypatch.setattr(_prim, "_DIFFERENCES_PER_CHUNK", 500)
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 90))
     D = rng.normal(size=(n, n)) if seed % 2 else rng.integers(-2, 3, (n, n)) * 1.0
@@ -56,9 +54,8 @@ def test_matrix(seed, monkeypatch, global_random_seed):
 
 
 @pytest.mark.instances(30)
-def test_points(seed, monkeypatch, global_random_seed):
+def test_points(seed, global_random_seed):
     seed += 1000 * global_random_seed
-    monkeypatch.setattr(_prim, "_DIFFERENCES_PER_CHUNK", 2000)
     rng = np.random.default_rng(seed)
     n, d = int(rng.integers(3, 90)), int(rng.integers(1, 12))
     X = rng.normal(size=(n, d)) + 1e6 * (seed % 2)
@@ -70,9 +67,8 @@ def test_points(seed, monkeypatch, global_random_seed):
 
 
 @pytest.mark.instances(20)
-def test_tables(seed, monkeypatch, global_random_seed):
+def test_tables(seed, global_random_seed):
     seed += 1000 * global_random_seed
-    monkeypatch.setattr(_prim, "_DIFFERENCES_PER_CHUNK", 2000)
     rng = np.random.default_rng(seed)
     n, d = int(rng.integers(3, 90)), int(rng.integers(1, 6))
     X = np.round(rng.normal(size=(n, d)), 0 if seed % 3 else 8)

@@ -7,7 +7,6 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
-from skdiffclust.forests._trees import _compilation_threshold, _metric_blocks
 from skdiffclust.forests._trees._distances import (
     lengths_of_graph,
     lengths_of_matrix,
@@ -52,8 +51,7 @@ def test_every_tier_and_algorithm(kind, seed, cold, monkeypatch, global_random_s
     rows = np.sort(rng.permutation(40)[:15])
     cases = [(), (None, nodes), (rows,), (rows, nodes)]
     expected = [forest(lengths, *case) for case in cases]
-    monkeypatch.setattr(_compilation_threshold, "SMALL", 0)
-    monkeypatch.setattr(_metric_blocks, "_ROWS", 7)
+    monkeypatch.setattr("skdiffclust._compiled.is_ready", lambda kernel: True)
     for algorithm in ("auto", "prim", "kruskal", "boruvka"):
         for case, theirs in zip(cases, expected, strict=True):
             assert forest(lengths, *case, algorithm=algorithm) == theirs
@@ -78,10 +76,13 @@ def test_ready_kernels_grow_the_tree_of_few_samples(
 def test_blocks_merged_on_the_way_and_any_number_of_threads(
     monkeypatch, global_random_seed
 ):
-    X = np.random.default_rng(global_random_seed).integers(0, 9, (150, 3)).astype(float)
+    X = (
+        np.random.default_rng(global_random_seed)
+        .integers(0, 9, (1300, 3))
+        .astype(float)
+    )
     expected = forest(lengths_of_points(X, "manhattan"))
-    monkeypatch.setattr(_compilation_threshold, "SMALL", 0)
-    monkeypatch.setattr(_metric_blocks, "_ROWS", 6)
+    monkeypatch.setattr("skdiffclust._compiled.is_ready", lambda kernel: True)
     for n_jobs in (1, 3):
         assert forest(lengths_of_points(X, "manhattan"), n_jobs=n_jobs) == expected
 
@@ -94,12 +95,12 @@ def test_a_function_as_metric_is_called_by_one_thread_at_a_time(
     def distance(x, y):
         inside.append(1)
         assert len(inside) == 1
-        sleep(0)
+        if x[0] > 2:  # few of them, which let other threads run
+            sleep(0)
         inside.pop()
         return np.abs(x - y).sum()
 
-    X = np.random.default_rng(global_random_seed).normal(size=(40, 2))
-    monkeypatch.setattr(_compilation_threshold, "SMALL", 0)
-    monkeypatch.setattr(_metric_blocks, "_ROWS", 5)
+    X = np.random.default_rng(global_random_seed).normal(size=(600, 2))
+    monkeypatch.setattr("skdiffclust._compiled.is_ready", lambda kernel: True)
     expected = forest(lengths_of_points(X, "manhattan"))
     assert forest(lengths_of_points(X, distance), n_jobs=4) == expected

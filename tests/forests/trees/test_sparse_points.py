@@ -62,20 +62,6 @@ def test_the_tree_of_dense_samples(metric, n):
     assert_array_equal(dense.predict(X[:50]), dense.labels_[:50])
 
 
-@pytest.mark.parametrize("form", [sp.csc_array, sp.coo_matrix, sp.csr_matrix])
-def test_containers(form):
-    X, _ = words(80)
-    stored = sp.csr_array(X)
-    stored.data[::3] = 0.0
-    expected = SpanningForestClustering(3, metric="cosine").fit(X).labels_
-    found = SpanningForestClustering(3, metric="cosine").fit(form(X)).labels_
-    assert_array_equal(found, expected)
-    zeros = SpanningForestClustering(3).fit(stored)
-    assert_array_equal(
-        zeros.labels_, SpanningForestClustering(3).fit(form(stored)).labels_
-    )
-
-
 def test_text_is_clustered_by_subject():
     X, subject = words(400)
     params = {"metric": "cosine", "n_perturbations": 20, "consensus": True}
