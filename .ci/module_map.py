@@ -67,6 +67,7 @@ def imported_by(name, importers):
     room = room_of(name)
     inside = sorted(i.removeprefix(f"{room}.") for i in importers if room_of(i) == room)
     others = sorted({room_of(i) for i in importers} - {room}, key=ROOMS.index)
+    others = ["the top level" if other == "shared" else other for other in others]
     return others, [i or "skdiffclust" for i in inside]
 
 

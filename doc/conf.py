@@ -15,13 +15,14 @@ from pathlib import Path
 from time import process_time
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / ".ci")]
 
 # The first example is not to be timed for what all of them load.
 import matplotlib.pyplot  # noqa: E402
 import sklearn.cluster  # noqa: E402, F401
 import torch  # noqa: E402, F401
 from cycler import cycler  # noqa: E402
+from module_map import write_pages  # noqa: E402
 
 import skdiffclust  # noqa: E402
 
@@ -112,6 +113,7 @@ html_sidebars = {
         "add_*",
         "whats_new",
         "contributing",
+        "map/*",
     )
 }
 if PUBLISHED:
@@ -261,8 +263,16 @@ def let_names_break(app, pagename, templatename, context, doctree):
     context["body"] = re.sub(names, with_breaks, context.get("body", ""))
 
 
+def write_maps(app):
+    """Write the lists of modules and the paths of X that the pages in map include."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        write_pages(Path(app.srcdir) / "generated")
+
+
 def setup(app):
     """Connect the functions above to their events."""
+    app.connect("builder-inited", write_maps)
     app.connect("env-updated", print_example_times)
     app.connect("autodoc-process-docstring", link_to_scikit_learn)
     app.connect("viewcode-find-source", find_source)

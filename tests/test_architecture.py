@@ -272,3 +272,13 @@ def test_one_assignment_a_line():
     assert len(packed) < 0.02 * len(assignments), [
         (node.lineno, ast.unparse(node)) for node in packed
     ]
+
+
+def test_the_map_lists_every_module():
+    script = PACKAGE.parent / ".ci" / "module_map.py"
+    run = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, check=True
+    )
+    lines = {line.strip().split(":")[0] for line in run.stdout.splitlines()}
+    names = {name.removeprefix("skdiffclust.") for name in MODULES}
+    assert names <= lines

@@ -3,9 +3,9 @@
 Features that belong together (the one-hot columns of a category, say) form a group,
 which is kept or dropped as a whole.
 
-The penalty has four members, which know a model and nothing of objectives: ``value``,
-``prox``, in place, ``residuals``, how far a point is from a stationary point of the
-penalised problem, and ``support``.
+A penalty knows a model and nothing of objectives. Training asks it for its ``value``
+and ``prox``; a path for ``at``, ``on``, ``support`` and ``certificate``; the solver of
+linear models for ``thresholds`` and ``prox_of_norms``.
 """
 
 from dataclasses import dataclass, replace
