@@ -56,7 +56,7 @@ NUMBERS = {
         "_STEEP": ("row", "graphs ablation"),
         "_LEAST_NODES": ("row", "graphs ablation"),
         "_LEAST_MODULARITY": ("row", "graphs ablation"),
-        "choose_n_clusters": ("derived", "a bend needs three numbers"),
+        "choose_n_clusters": ("derived", "an elbow needs three numbers"),
     },
     "cuts._graph": {
         "_TREE_MAX_FEATURES": ("recipe", "a budget of time"),

@@ -24,7 +24,7 @@ _MOST = 1000
 # Starts for each number, at least one: all together see at most this many edges.
 _MOST_STARTS = 3
 _SEARCHED_EDGES = 1_000_000
-# Added to cuts in denominators of bends, because a cut of 0 has no relative change.
+# Added to cuts in denominators of elbows, because a cut of 0 has no relative change.
 _OFFSET = 0.2
 # Long and bent clusters are divided by the modularity, whose number is not taken if the
 # cut increases less than `_FLAT` times as much after as before it, while it increases
@@ -139,10 +139,10 @@ def lowest_cuts(cuts):
     return np.minimum.accumulate(cuts[::-1])[::-1]
 
 
-def bends_of(numbers, cuts):
-    """Return the bends (m,) of numbers of clusters with cuts (m,), NaN at both ends.
+def elbows_of(numbers, cuts):
+    """Return the elbows (m,) of numbers of clusters with cuts (m,), NaN at both ends.
 
-    A bend is how much more the next cluster costs than this one did, over the cut.
+    An elbow is how much more the next cluster costs than this one did, over the cut.
     """
     costs = np.diff(cuts) / np.diff(numbers)
     return np.diff(costs, prepend=np.nan, append=np.nan) / (cuts + _OFFSET)
@@ -151,7 +151,7 @@ def bends_of(numbers, cuts):
 def as_curve(numbers, cuts, modularities):
     """Return the curve, (m,) each, and its scores as the fitted attribute.
 
-    The score is the bend of the lowest cuts plus the modularity, relative to the
+    The score is the elbow of the lowest cuts plus the modularity, relative to the
     largest one.
     """
     largest = modularities.max()
@@ -160,12 +160,12 @@ def as_curve(numbers, cuts, modularities):
         "n_clusters": numbers,
         "normalized_cut": cuts,
         "modularity": modularities,
-        "score": bends_of(numbers, lowest_cuts(cuts)) + relative,
+        "score": elbows_of(numbers, lowest_cuts(cuts)) + relative,
     }
 
 
 def choose_n_clusters(curve, n_nodes):
-    """Return the number of clusters of a curve, and that of the largest bend.
+    """Return the number of clusters of a curve, and that of the sharpest elbow.
 
     The number has the largest score, or clusters that are nearly separate.
     """
@@ -175,8 +175,8 @@ def choose_n_clusters(curve, n_nodes):
         return chosen, chosen
     cuts = lowest_cuts(curve["normalized_cut"])
     best = _best(curve, np.diff(cuts) / np.diff(numbers), n_nodes)
-    bend = int(numbers[np.nanargmax(bends_of(numbers, cuts))])
-    return int(numbers[best]), bend
+    elbow = int(numbers[np.nanargmax(elbows_of(numbers, cuts))])
+    return int(numbers[best]), elbow
 
 
 def _best(curve, costs, n_nodes):

@@ -82,8 +82,8 @@ class NumberOfClusters:
 
     Attributes
     ----------
-    chosen, bend : int
-        The number, and that of the largest bend.
+    chosen, elbow : int
+        The number, and that of the sharpest elbow.
     columns : dict
         The fitted attribute.
     picks : tuple of int
@@ -93,7 +93,7 @@ class NumberOfClusters:
     """
 
     chosen: int
-    bend: int
+    elbow: int
     columns: dict
     picks: tuple
     others: list
@@ -106,13 +106,13 @@ class NumberOfClusters:
         agreements = [
             adjusted_rand_score(labels[rows], other) for rows, other in self.others
         ]
-        bend = {self.bend: f"the cut bends most at {self.bend}"}
+        elbow = {self.elbow: f"the elbow of the cuts is at {self.elbow}"}
         candidates = Candidates(
             self.chosen,
             self.picks,
             np.mean(agreements) if agreements else 1.0,
             "their clusters and the returned ones",
-            bend if self.bend != self.chosen else {},
+            elbow if self.elbow != self.chosen else {},
         )
         candidates.warn_if_several(owner)
         return {
@@ -240,7 +240,7 @@ def choose_number(problem, settings, random_state):
     bounds_of = partial(size_bounds, settings)
     starts = {} if are_wanted() else {"most_starts": _STARTS_OF_SUBSAMPLES}
     columns, _ = cut_curve(nodes, first, bounds_of, random_state, **starts)
-    chosen, bend = choose_n_clusters(columns, len(nodes.sizes))
+    chosen, elbow = choose_n_clusters(columns, len(nodes.sizes))
     chosen = max(chosen, least)
     check_feasible(problem.constraints, chosen)
     kept = np.unique(problem.groups, return_index=True)[1][~whole.small]
@@ -254,7 +254,7 @@ def choose_number(problem, settings, random_state):
         picks.append(max(choose_n_clusters(curve.columns, len(drawn))[0], least))
         labels = _labels_of_part(part, chosen, curve, random_state)
         others.append((kept[drawn], labels))
-    return NumberOfClusters(chosen, bend, columns, tuple(picks), others)
+    return NumberOfClusters(chosen, elbow, columns, tuple(picks), others)
 
 
 def _labels_of_part(nodes, n_clusters, curve, random_state):
