@@ -55,6 +55,14 @@ def at_most(X, max_samples):
     return resample(X, replace=False, n_samples=max_samples, random_state=0)
 
 
+def rows_of_weight(weight, most, random_state):
+    """Return the numbers of samples of positive weight (n,), `most` at most, sorted."""
+    rows = np.flatnonzero(weight > 0)
+    if len(rows) > most:
+        rows = np.sort(random_state.choice(rows, most, replace=False))
+    return rows
+
+
 class RowsOnDemand:
     """Samples X (n, d), dense or CSR, that are dense where they are taken.
 

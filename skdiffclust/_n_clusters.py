@@ -22,6 +22,7 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust._assignments import simplified_silhouette
+from skdiffclust._batches import rows_of_weight
 from skdiffclust._candidates import N_SUBSAMPLES, Candidates, are_wanted
 
 # Centres to start from, restarts of k-means for them, and steps after each merge.
@@ -203,10 +204,7 @@ def _nearest_of(X, weight, part, n_clusters, random_state):
 
 def rows_to_count(weight, random_state):
     """Return which samples (m,) of positive weight (n,) are used: all, or 2000."""
-    rows = np.flatnonzero(weight > 0)
-    if len(rows) > _MOST_SAMPLES:
-        rows = np.sort(random_state.choice(rows, _MOST_SAMPLES, replace=False))
-    return rows
+    return rows_of_weight(weight, _MOST_SAMPLES, random_state)
 
 
 def are_separated(Z, weight, labels):

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import optimize
 
 from skdiffclust._assignments import softmax
+from skdiffclust._batches import rows_of_weight
 
 # Samples used, steps of expectation and maximisation, and the least and the largest
 # temperature, relative to the size of the logits.
@@ -22,12 +23,8 @@ _SAME = 1e-12  # share of the largest variance of logits that is rounding
 
 def some_rows(row_weights):
     """Return at most 500 rows (m,) of weights (n,) above 0, always the same ones."""
-    rows = np.flatnonzero(row_weights)
-    if len(rows) <= _MOST_SAMPLES:
-        return rows
-    # At random, because every tenth row, say, may be of one cluster.
-    chosen = np.random.RandomState(0).choice(rows, _MOST_SAMPLES, replace=False)
-    return np.sort(chosen)
+    # They are drawn, because every tenth row, say, may be of one cluster.
+    return rows_of_weight(row_weights, _MOST_SAMPLES, np.random.RandomState(0))
 
 
 def temperature_of(logits, weights):

@@ -20,7 +20,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 from torch import nn
 
-from skdiffclust._batches import by_batches, mini_batches
+from skdiffclust._batches import by_batches, mini_batches, rows_of_weight
 from skdiffclust._encoder import Encoder
 from skdiffclust._kmeans import means_of, squared_distances
 from skdiffclust._torch import (
@@ -34,7 +34,7 @@ from skdiffclust._torch import (
 )
 from skdiffclust.memories._basins import find_basins
 from skdiffclust.memories._codes import BLOCK, codes_of, dynamics_of_codes, outputs_of
-from skdiffclust.memories._rows import sample_rows
+from skdiffclust.memories._rows import MAX_ROWS
 from skdiffclust.memories._torch import AssociativeMemory
 
 _HIDDEN = (256, 128)
@@ -149,7 +149,7 @@ class DeepTraining:
         self.random_state = random_state
         least = max(_SMALL_BATCH, len(X) // _STEPS_PER_EPOCH)
         self.batch_size = min(settings.batch_size, least, len(X))
-        self._chosen = sample_rows(self.weight, random_state)
+        self._chosen = rows_of_weight(self.weight, MAX_ROWS, random_state)
         self._n_batches = ceil(len(X) / self.batch_size)
 
     def run(self, loop, attributes, checkpoint):

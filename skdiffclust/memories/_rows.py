@@ -1,17 +1,9 @@
 """The samples of a fit, in the units of training."""
 
-import numpy as np
+from skdiffclust._batches import rows_of_weight
 
 # Samples used in seeding and in judging epochs; more would change little.
 MAX_ROWS = 8192
-
-
-def sample_rows(sample_weight, random_state):
-    """Return at most MAX_ROWS samples of positive weight, sorted."""
-    rows = np.flatnonzero(sample_weight > 0)
-    if len(rows) > MAX_ROWS:
-        rows = np.sort(random_state.choice(rows, MAX_ROWS, replace=False))
-    return rows
 
 
 class TrainingRows:
@@ -27,7 +19,7 @@ class TrainingRows:
         self.shape = X.shape
         self.sample_weight = weight
         self.weight = weight * (len(weight) / weight.sum())
-        chosen = sample_rows(weight, random_state)
+        chosen = rows_of_weight(weight, MAX_ROWS, random_state)
         self.drawn = self[chosen]
         self.drawn_weight = self.weight[chosen]
         self.dtype = self.drawn.dtype
