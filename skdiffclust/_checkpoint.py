@@ -121,7 +121,7 @@ class Checkpoint:
         """
         names = self._read_folder()
         old = [name for name in names if name.endswith(".part") or not resume]
-        # The last step first, so that a killed process leaves the first ones.
+        # The last step goes first, so that a killed process leaves the first ones.
         for name in sorted(old, reverse=True):
             (self.folder / name).unlink()
         steps = self._read_steps(len(names) - len(old))
@@ -158,7 +158,7 @@ class Checkpoint:
         except OSError as error:
             for part in list(self.folder.glob("*.part")):
                 part.unlink()
-            # Without the name of a file, so that the warning is shown once.
+            # The message names no file, so that the warning is shown once.
             warn(
                 f"The checkpoint {str(self.folder)!r} could not be written: "
                 f"{error.strerror or error}. The computation continues without it. "

@@ -92,11 +92,11 @@ def column_means(X):
     """Return the means (d,), float64, of finite X (n, d); exact where constant."""
     X = np.asarray(X)
     refuse_overflow([X], np.float64)
-    # Summed as differences from a row, so that an offset of 1e6 costs no digits.
+    # Differences from a row are summed, so that an offset of 1e6 costs no digits.
     first = X[0].astype(np.float64)
     total = np.zeros(X.shape[1])
     for start in range(0, len(X), _BLOCK_ROWS):
-        # In this order whatever the layout of X is, so that the bits are the same.
+        # This order gives the same sums for any layout of X.
         block = np.subtract(X[start : start + _BLOCK_ROWS], first, order="C")
         total += np.sum(block, axis=0)
     return first + total / len(X)
@@ -242,7 +242,7 @@ def unit_rows(X):
     rows of length zero, which have no direction.
     """
     refuse_zero_rows(X)
-    # Divided by the largest entry first, because squares of huge entries overflow.
+    # Entries are divided by the largest one: squares of huge entries overflow.
     if sp.issparse(X):
         starts = X.indptr[:-1]
         counts = np.diff(X.indptr)

@@ -87,7 +87,7 @@ def _is_symmetric(X):
         return False
     if issparse(X):
         rows, columns = X.nonzero()
-        # Not only a diagonal, and not the same for all pairs.
+        # It is not only a diagonal, and its pairs are not all the same.
         n_pairs = np.count_nonzero(rows != columns)
         return 0 < n_pairs < X.shape[0] * (X.shape[0] - 1) and (X != X.T).nnz == 0
     if not np.array_equal(X[0], X[:, 0]) or not np.array_equal(X, X.T):

@@ -224,7 +224,7 @@ class ClusterDescriptionDisplay:
         self.texts_ = [
             self.ax_.text(
                 *place[::-1],
-                # Whole from a thousand on, where three digits have an exponent.
+                # From a thousand on numbers are whole: three digits have an exponent.
                 f"{mean:.0f}" if 1e3 <= abs(mean) < 1e6 else f"{mean:.3g}",
                 ha="center",
                 va="center",
@@ -477,7 +477,7 @@ def _compare(matrix, ids, n_clusters):
         groups = ids[rows][is_known]
         n_stored = np.bincount(groups, minlength=n_clusters + 1)
         n_zeros = sizes - n_stored if sparse.issparse(matrix) else 0 * sizes
-        # With a zero in front, counted as often as zero is not stored.
+        # The zero in front counts as often as zero is not stored.
         _, place, counts = np.unique(
             np.append(0.0, values[is_known]), return_inverse=True, return_counts=True
         )

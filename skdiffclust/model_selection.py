@@ -587,7 +587,7 @@ def _consistency(X, labels):
     clustered = labels >= 0
     if rows is None or not clustered.any():
         return 1.0
-    # Scaled, so that no square overflows or vanishes.
+    # Values are scaled so that no square overflows or vanishes.
     rows = rows / max(abs(rows).max(), np.finfo(np.float64).tiny)
     n_neighbors = min(_N_NEIGHBORS, len(labels) - 1)
     search = NearestNeighbors(n_neighbors=n_neighbors).fit(rows)

@@ -252,7 +252,7 @@ class CondensedTreeDisplay:
             members = np.flatnonzero(owner == cluster)
             members = members[np.argsort(density[members], kind="stable")]
             parts = members[members >= n_samples] - n_samples + 1
-            # Side by side, in the middle of what is left of the cluster.
+            # They are side by side, in the middle of what is left of the cluster.
             ends = np.cumsum(size[parts])
             starts = middle[cluster] - size[parts].sum() / 2
             middle[parts] = starts + ends - size[parts] / 2

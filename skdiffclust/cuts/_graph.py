@@ -203,7 +203,7 @@ class AffinityGraph:
         self.is_ranked = kind == "ranked_neighbors"
         self.owner = owner
         self.n_neighbors = n_neighbors
-        # Others do not use it, or a transformer has its own.
+        # Other affinities do not use it, or a transformer has its own.
         self.metric = metric if kind in _OF_NEIGHBORS else "euclidean"
         self.temperature = temperature
         self.scale = 1.0  # of the weights of links
@@ -323,12 +323,12 @@ class AffinityGraph:
             remedy="Use affinity='nearest_neighbors', whose graph is sparse.",
         )
         if self.kind == "cosine":
-            # New samples one by one: their links must not depend on each other.
+            # New samples one by one: the links of each must not depend on the others.
             product = np.matmul if X is self.X else product_by_sample
             cosines = product(
                 unit_rows(X.astype(np.float64)), unit_rows(self.X.astype(np.float64)).T
             )
-            # Less 1, a factor of all weights, so that a low temperature does not
+            # The 1 is a factor of all weights, with which a low temperature does not
             # overflow.
             return np.exp((cosines - 1.0) / self.temperature)
         distances = block_distances(X, self.X, "euclidean", {})
@@ -440,7 +440,7 @@ def _nearest_of_rows(points, rows, k, metric):
     """
     if sp.issparse(points) or not isinstance(metric, str):
         return _nearest(points, points[rows], k, metric)
-    # Centred, because products of samples with a large offset lose digits.
+    # Samples are centred, because their products lose digits with a large offset.
     X = center(points)
     nearest = np.empty((len(rows), k), dtype=np.int64)
     distances = np.empty((len(rows), k))
@@ -450,7 +450,7 @@ def _nearest_of_rows(points, rows, k, metric):
     else:
         tree = cKDTree(X, leafsize=32, balanced_tree=False)
         search, least = partial(tree.query, k=k), ROWS_AT_LEAST
-        # In the order of the leaves, so that one query finds in the cache what the last
+        # Queries follow the order of the leaves: each finds in the cache what the last
         # one read.
         order = np.argsort(np.argsort(tree.indices)[rows])
     for block in search_blocks(len(rows), X, least):  # Ctrl-C waits for at most one

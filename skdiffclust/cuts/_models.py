@@ -37,7 +37,7 @@ class Scaling:
         blocks = list(gen_batches(n_samples, max(1, _BLOCK_ENTRIES // X.shape[1])))
         total = np.zeros(X.shape[1])
         for block in blocks:
-            # In this order whatever the layout of X is, so that the bits are the same.
+            # This order gives the same sums for any layout of X.
             total += np.subtract(rows[block], first, order="C").sum(axis=0)
         means = first + total / n_samples
         squares = 0.0

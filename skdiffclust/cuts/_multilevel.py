@@ -20,8 +20,8 @@ from skdiffclust.cuts._local_search import (
 _NODES_PER_CLUSTER = 20
 _MIN_NODES = 200
 _MAX_NODES = 2000
-# Where more of the nodes than this are left, nodes without a partner are paired by a
-# neighbour that they share; and beyond the second, in any order.
+# If more than the first share of the nodes are left, nodes without a partner are paired
+# by a neighbour that they share; if more than the second are, in any order.
 _TWO_HOPS = 0.6
 _STALLED = 0.95
 # Number of nodes from which starts run in threads.

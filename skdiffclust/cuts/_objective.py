@@ -40,7 +40,7 @@ class CutObjective:
         self.prior = prior
         self.divisors = divisors
         self.degrees = graph.sum(axis=1)
-        # Relative to their mean, so that the rest is as with one for each node.
+        # They are relative to their mean, so that all else is as with ones.
         self.shares = np.ones(graph.shape[0])
         if divisors is not None and divisors.any():
             self.shares = divisors / divisors.mean()

@@ -386,7 +386,7 @@ def _check_soft_partition(graph, assignments, *, caller):
             "instead."
         )
     off = np.abs(assignments.sum(axis=1) - 1.0).max(initial=0.0)
-    # Written so that NaN is refused as well.
+    # This form refuses NaN as well.
     if not (off <= _SIMPLEX_TOLERANCE and assignments.min(initial=0.0) >= 0.0):
         raise ValueError(
             f"The 'assignments' parameter of {caller} must have rows of probabilities "

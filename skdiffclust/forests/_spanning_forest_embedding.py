@@ -546,7 +546,7 @@ class SpanningForestEmbedding(
                     "from the features of X, encoder, hidden_layer_sizes and "
                     "n_components. Set warm_start=False, or fit a clone."
                 )
-            # As it was when training ended, before the change of units.
+            # The state when training ended, before the change of units.
             center, scale = self._units
             encoder = Encoder(self.coefs_, self.intercepts_).copy()
             return encoder.scaled(scale).shifted(center), STEPS[self.init_]

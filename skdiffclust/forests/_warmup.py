@@ -32,7 +32,7 @@ def warmup() -> None:
     """
     from skdiffclust.forests._trees._prim import prim_on_matrix, prim_on_points
 
-    # So many that nothing runs in Python; there is one edge less.
+    # So many samples that nothing runs in Python; there is one edge less.
     n_samples = _compilation_threshold.LINEAR * _compilation_threshold.SMALL + 2
     points = np.random.default_rng(0).random((n_samples, 2))
     for min_samples in (None, 2):

@@ -76,8 +76,8 @@ def grid_of(path, n_alphas, min_features):
             f"number of features, n_features={n_features}. Got "
             f"{min_features} instead. Lower it, or use GEMINI."
         )
-    # No more features than that are used without a penalty, or none of equal
-    # samples, whose objective is zero. The grid has small penalties, which cost at
+    # Without a penalty there are no more features than that, or the samples are equal
+    # and the objective is zero. The grid has small penalties, which cost at
     # most a thousandth of the objective.
     largest = 1e-3 * (path.objectives[0] or 1.0) / (path.penalties[0] or 1.0)
     return np.geomspace(0.1 * largest, largest, n_alphas)

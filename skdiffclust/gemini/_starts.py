@@ -511,7 +511,7 @@ def best_cells(problem, partitions, n_clusters, linear_mode):
         ]
     if not improved:
         return voronoi(X, row_weights, partitions[0], n_clusters)
-    # The first of the best: cells of one partition differ, their values by rounding.
+    # The first of the best: values of one partition differ by rounding only.
     largest = max(value for value, *_ in improved)
     lowest = largest - _EQUAL * abs(largest)
     return next(cells for value, *cells in improved if value >= lowest)

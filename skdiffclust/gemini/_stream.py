@@ -44,7 +44,7 @@ def continue_training(fitted, problem, settings, optimiser, random_state):
     ]
     model = MODELS[settings.kind].from_arrays(arrays)
     optimiser.learning_rate = settings.learning_rate
-    # The first of all samples at once takes no step, nor does one follow the last.
+    # With one batch, the first epoch takes no step, and none follows the last.
     loop = EpochLoop(
         settings.name, max_iter=1 + _EPOCHS, learning_rate=settings.learning_rate
     )

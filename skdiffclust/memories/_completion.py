@@ -385,7 +385,7 @@ def _recall(Z, seen, memories, center, beta, itself=None):
     transposed = np.ascontiguousarray(memories.T)
     for rows in blocks(len(Z), len(memories)):
         mask = seen[rows].astype(np.float64)
-        # Seen entries only, scaled up to all of them.
+        # Only seen entries count, scaled up to all of them.
         far = multiply(mask, squares)
         far -= 2.0 * multiply(Z[rows], transposed)
         far *= (Z.shape[1] / np.maximum(mask.sum(axis=1), 1.0))[:, None]

@@ -12,7 +12,7 @@ from scipy import sparse
 from skdiffclust.memories._rows import MAX_ROWS
 from skdiffclust.memories._scaling import MemoryScaling
 
-# Of those kept, centres have about k / SIZE more inertia than of all samples.
+# Centres of the kept samples have about k / SIZE more inertia than those of all.
 SIZE = MAX_ROWS
 
 

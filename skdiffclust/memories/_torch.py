@@ -282,7 +282,7 @@ class AssociativeMemory(nn.Module):
             start = torch.where(hidden, fill, X)
         error = self(start, mask) - X
         error = error.abs() if self.dynamics.metric == "manhattan" else error.square()
-        # Multiplied, not selected, so that the host does not wait for the device.
+        # Rows are multiplied, not selected: the host does not wait for the device.
         return _mean(torch.where(hidden, error, 0.0), hidden.to(error.dtype))
 
     def reconstruction_loss(

@@ -317,7 +317,7 @@ def principal_axes(X, n_directions):
             rmatvec=lambda u: X.T @ u.ravel() / unit - mean * u.sum(),
             dtype=np.float64,
         )
-        # Not constant: centred samples are orthogonal to that.
+        # The start is not constant: centred samples are orthogonal to that.
         start = 1.0 + np.arange(min(n, d))
         _, roots, vectors = svds(centred, n_directions, v0=start)
         values = roots[::-1] ** 2

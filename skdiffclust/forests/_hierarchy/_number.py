@@ -65,7 +65,7 @@ def gains_of_cuts(tree, positions, sizes):
     part_of = np.arange(len(parts))
     within = np.empty(len(positions))
     smaller = np.empty(len(positions))
-    # The last cut first: then its two sides are parts that are joined again.
+    # Cuts are undone from the last one on: its two sides are parts then.
     for i in range(len(positions) - 1, -1, -1):
         one, other = part_of[cuts[i]]
         sides = parts[one], parts[other]

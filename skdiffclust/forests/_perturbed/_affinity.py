@@ -34,7 +34,7 @@ def standardized_affinity_with_vjp(embedding, kind):
     standardized = centred / deviation
 
     def vjp(gradient):
-        # Through the division by the deviation, then through the mean.
+        # It goes through the division by the deviation, then through the mean.
         gradient = gradient / deviation
         if variance > _TINY:
             slant = np.vdot(gradient, standardized) / gradient.size

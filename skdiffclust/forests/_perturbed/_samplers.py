@@ -200,7 +200,7 @@ class ConstrainedSampler:
             nearest[:] = -np.inf
         floors = np.minimum(*(nearest[end] for end in relation.ends))
         kept = np.flatnonzero(relation.weights >= floors - noise.width(relation))
-        # Of the type of other ends, for which kernels are compiled already.
+        # They have the type of other ends, for which kernels are compiled already.
         groups = problem.groups.astype(np.int32)
         self.kept = kept, tuple(groups[end[kept]] for end in relation.ends)
         # After a short first chunk, most of the other edges join trees with classes.

@@ -231,7 +231,7 @@ def _checked_sizes(sizes, known, device):
     for size, constraints in zip(sizes, known, strict=True):
         check_feasible(constraints, size)
     if len(set(sizes)) == 1:
-        # Without a copy from the host, which no CUDA graph can capture.
+        # No copy is made from the host, which no CUDA graph can capture.
         return torch.full((len(sizes),), sizes[0], dtype=torch.int32, device=device)
     return torch.tensor(sizes, dtype=torch.int32, device=device)
 

@@ -230,7 +230,7 @@ def _grow(tree, norm, near, vertices, n_threads):
     known = near.length, near.other, np.zeros(n_samples, dtype=np.int32)
     found = rows.length, rows.other, component
     sizes = np.bincount(component)
-    # So that one vertex has no edges.
+    # With one vertex there are no edges.
     ends = [np.empty((2, 0), dtype=np.int64)]
     lengths = [np.empty(0)]
     while len(sizes) > 1:
@@ -484,7 +484,7 @@ def search_leaves(first, last, tree, norm, rows, best, largest, numbers, places)
                             points, i, tiles, searched, norm, limit, measured
                         )
                         n_near = 0
-                        # Of a row without neighbours, the first limit is a guess from
+                        # For a row without neighbours, the first limit is a guess from
                         # the row before, which is raised until there are enough.
                         bound = (
                             radii[q - 1] if is_first and node == own and q else limit
