@@ -149,7 +149,7 @@ def run_chunks(kernel, n_items, arguments, n_threads, size=1):
                 begun = perf_counter()
                 kernel(first, last, *arguments)
                 seconds = max(perf_counter() - begun, 1e-6)
-                # One fast range must not take all the rest: the size is at most doubled.
+                # The size is at most doubled: one fast range must not take all the rest
                 growth = min(2.0, _CHUNK_SECONDS / seconds)
                 size = max(1, int((last - first) * growth))
                 first, last = take()
