@@ -47,21 +47,6 @@ def test_sizes(n_samples, batch_size, sizes, global_random_seed):
     assert [len(rows) for rows in batches] == sizes
 
 
-def test_same_seed_same_batches_and_epochs_differ(global_random_seed):
-    first = np.random.RandomState(global_random_seed)
-    second = np.random.RandomState(global_random_seed)
-    epochs = [np.concatenate(list(mini_batches(50, 7, first))) for _ in range(2)]
-    again = [np.concatenate(list(mini_batches(50, 9, second))) for _ in range(2)]
-    np.testing.assert_array_equal(epochs, again)
-    assert not np.array_equal(epochs[0], epochs[1])
-
-
-def test_global_stream_is_untouched(global_random_seed):
-    before = np.random.get_state()[1].copy()  # noqa: NPY002
-    list(mini_batches(20, 4, np.random.RandomState(global_random_seed)))
-    np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
-
-
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 def test_rows_on_demand_are_those_of_the_array(form):
     X = np.arange(12.0).reshape(6, 2) * (np.arange(6) % 2)[:, None]

@@ -3,20 +3,15 @@
 import functools
 import os
 import pathlib
-import warnings
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import FunctionTransformer
 
 from skdiffclust._checkpoint import (
     Checkpoint,
     identify,
-    probe_rows,
-    restore_stream,
-    stream_arrays,
 )
 
 RECORD = {
@@ -93,12 +88,6 @@ def test_the_last_two_steps_have_a_state(folder):
     assert found == [False, False, False, True, True]
 
 
-def test_no_resume_begins_again(folder):
-    compute(folder, 4)
-    assert toy(folder, resume=False)[1:] == ([], None)
-    assert not os.listdir(folder)
-
-
 def test_what_is_written_is_linear_in_the_steps(folder, monkeypatch):
     sizes, replace = [], os.replace
 
@@ -165,23 +154,6 @@ def test_killed_at_every_moment(before, folder, monkeypatch):
     assert moment > 40
 
 
-def test_killed_while_it_begins_again(folder, monkeypatch):
-    expected = compute(folder, 5)
-    for moment in range(100):
-        compute(folder, 5)
-        with monkeypatch.context() as patch:
-            killed_at(patch, moment)
-            try:
-                toy(folder, resume=False)
-                break
-            except Killed:
-                pass
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the steps that are left have no state
-            assert compute(folder, 5) == expected
-    assert moment > 3
-
-
 def test_killed_while_another_computation_begins(folder, monkeypatch):
     for moment in range(100):
         compute(folder, 5, resume=False)
@@ -239,11 +211,6 @@ def test_a_disk_that_stays_full_keeps_the_steps_before(folder, monkeypatch):
     assert compute(folder, 8) == expected
 
 
-def test_a_folder_that_cannot_be_made_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        compute(tmp_path / "no" / "toy", 3)
-
-
 @pytest.mark.parametrize("n_steps", [1, 6])
 @pytest.mark.parametrize("kept", [0, 10, 0.5, 0.99])
 def test_a_torn_last_step_is_computed_again(kept, n_steps, folder):
@@ -267,13 +234,6 @@ def test_any_other_step_that_is_torn_is_refused(kept, folder):
         compute(folder, 6)
 
 
-def test_a_step_that_is_missing_is_refused(folder):
-    compute(folder, 6)
-    os.remove(folder / "skdiffclust-000003.npz")
-    with pytest.raises(ValueError, match="step 3 missing or damaged"):
-        compute(folder, 6)
-
-
 @pytest.mark.parametrize(
     ("changed", "match"),
     [
@@ -292,33 +252,6 @@ def test_a_checkpoint_of_another_computation_is_refused(changed, match, folder):
         toy(folder, resume=True, **changed)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert toy(folder, resume=False, **changed)[1:] == ([], None)
-
-
-@pytest.mark.parametrize("index", [-1, 100])
-def test_indices_out_of_range_are_refused(index, folder):
-    checkpoint, *_ = toy(folder, resume=False)
-    checkpoint.append(RECORD, STATE | {"n_steps": index})
-    with pytest.raises(ValueError, match="indices out of range for 'n_steps'"):
-        toy(folder, resume=True)
-
-
-def test_a_checkpoint_of_another_format_is_refused(folder, monkeypatch):
-    compute(folder, 2)
-    monkeypatch.setattr("skdiffclust._checkpoint._FORMAT", 0)
-    with pytest.raises(ValueError, match="by this version .* values of .'format'."):
-        toy(folder, resume=True)
-
-
-def test_files_of_others_are_never_touched(tmp_path):
-    old = tmp_path / "path.npz"
-    np.savez(old, x=np.ones(2))
-    before = old.read_bytes()
-    for resume in (False, True):
-        with pytest.raises(ValueError, match="Got a file instead"):
-            toy(old, resume=resume)
-        with pytest.raises(ValueError, match="empty folder.* with 'path.npz' in it"):
-            toy(tmp_path, resume=resume)
-    assert old.read_bytes() == before and os.listdir(tmp_path) == ["path.npz"]
 
 
 # The identity of a computation.
@@ -448,19 +381,3 @@ def test_functions_are_known_by_name_and_by_what_they_return():
 def copy_of(function):
     """Return another function of the same name, as after a restart."""
     return type(function)(function.__code__, function.__globals__, function.__name__)
-
-
-def test_probe_rows_are_few_and_from_all_over():
-    assert_array_equal(probe_rows(1), [0])
-    assert_array_equal(probe_rows(5), np.arange(5))
-    rows = probe_rows(10**6)
-    assert len(rows) == 10 and rows[0] == 0 and rows[-1] == 10**6 - 1
-
-
-def test_random_streams_are_restored():
-    rng = np.random.RandomState(3)
-    rng.normal(size=3)  # an odd number leaves one behind
-    arrays = {name: np.array(value) for name, value in stream_arrays(rng).items()}
-    other = np.random.RandomState(0)
-    restore_stream(other, arrays)
-    assert_array_equal(other.normal(size=700), rng.normal(size=700))

@@ -1,6 +1,5 @@
 """Fits that are killed and resumed, on full disks, and with other functions."""
 
-import functools
 import multiprocessing
 import os
 import shutil
@@ -357,19 +356,6 @@ def test_a_path_is_resumed_with_its_own_function_only(tmp_path):
     with pytest.raises(ValueError, match=r"different values of \['n_init'\]"):
         walk(scaled(2), tmp_path / "c", n_init=2)
     assert walk(scaled(2), tmp_path / "c", n_init=np.int64(3)) == expected
-
-
-def test_a_path_is_resumed_with_a_partial(tmp_path):
-    kernel = functools.partial(polynomial, degree=2)
-    expected = walk(kernel, tmp_path / "c")
-    assert walk(functools.partial(polynomial, degree=2), tmp_path / "c") == expected
-    with pytest.raises(ValueError, match=r"different values of \['kernel'\]"):
-        walk(functools.partial(polynomial, degree=3), tmp_path / "c")
-
-
-def polynomial(x, y, degree):
-    """Return a polynomial kernel."""
-    return (1 + np.dot(x, y)) ** degree
 
 
 def test_a_path_is_resumed_with_a_transformer(tmp_path):

@@ -101,19 +101,6 @@ def test_ids_are_in_order_of_first_row():
         assert array.dtype == np.int64
 
 
-def test_nothing_given_is_none():
-    assert as_constraints(3) is None
-    assert constraints_from_matrix(None, 3) is None
-    check_feasible(None, 3)
-    assert bounds_of_clusters(None) == (1, np.inf)
-
-
-def test_constraints_are_frozen():
-    constraints = as_constraints(2, partial_labels=[0, 1])
-    with pytest.raises(AttributeError):
-        constraints.groups = None
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_constraints_of_some_samples(seed, global_random_seed):
     rng = np.random.default_rng(seed + 1000 * global_random_seed)
@@ -134,14 +121,6 @@ def test_constraints_of_some_samples(seed, global_random_seed):
             assert_array_equal(getattr(again, name), expected)
 
 
-@pytest.mark.parametrize("empty", [[], np.empty((0, 2)), sparse.csr_array((3, 0))])
-def test_no_links_at_all(empty):
-    constraints = as_constraints(3, must_link=empty, cannot_link=empty)
-    assert_array_equal(constraints.groups, [0, 1, 2])
-    assert_array_equal(constraints.classes, [-1, -1, -1])
-    assert constraints.cannot.shape == (0, 2)
-
-
 @pytest.mark.parametrize(
     "labels",
     [
@@ -159,11 +138,6 @@ def test_dtypes_of_partial_labels(labels):
     constraints = as_constraints(4, partial_labels=labels)
     assert_array_equal(constraints.classes, [0, 1, -1, 0])
     assert_array_equal(constraints.groups, [0, 1, 2, 0])
-
-
-def test_unsigned_labels_do_not_wrap():
-    constraints = as_constraints(2, partial_labels=np.array([255, 0], dtype=np.uint8))
-    assert_array_equal(constraints.classes, [0, 1])
 
 
 def test_labels_may_be_strings():
@@ -235,20 +209,6 @@ def test_forms_of_cannot_link_agree():
         assert_array_equal(constraints.cannot, [[0, 4], [1, 2]])
 
 
-def test_must_link_of_two_numbers_is_group_ids():
-    # 1-D is group ids even where it looks like a pair.
-    assert_array_equal(as_constraints(2, must_link=[0, 1]).groups, [0, 1])
-    assert_array_equal(as_constraints(2, must_link=[[0, 1]]).groups, [0, 0])
-
-
-def test_many_equal_links():
-    # 256 equal links would add up to 0 if they were counted in eight bits.
-    for count in (2, 256, 512):
-        pairs = np.tile([[0, 1]], (count, 1))
-        assert_array_equal(as_constraints(3, must_link=pairs).groups, [0, 0, 1])
-        assert_array_equal(as_constraints(3, cannot_link=pairs).cannot, [[0, 1]])
-
-
 def test_incidence_columns_that_lost_an_end_are_dropped():
     pairs = np.array([[0, 1], [1, 2], [3, 4], [0, 4]])
     incidence = links_to_incidence(pairs, 5)
@@ -257,16 +217,6 @@ def test_incidence_columns_that_lost_an_end_are_dropped():
     assert_array_equal(constraints.groups, [0, 0, 0])
     constraints = as_constraints(3, cannot_link=incidence[kept])
     assert_array_equal(constraints.cannot, [[0, 1], [0, 2]])
-
-
-def test_incidence_ignores_stored_zeros_and_is_not_written():
-    data = np.array([1.0, 0.0, 1.0, 2.0, -2.0])
-    rows, columns = [0, 1, 2, 3, 3], [0, 0, 0, 0, 0]
-    incidence = sparse.coo_array((data, (rows, columns)), shape=(4, 1)).tocsc()
-    before = incidence.copy()
-    assert_array_equal(as_constraints(4, must_link=incidence).groups, [0, 1, 0, 2])
-    assert_array_equal(incidence.data, before.data)
-    assert_array_equal(incidence.indptr, before.indptr)
 
 
 @pytest.mark.parametrize("name", ["must_link", "cannot_link"])
@@ -308,14 +258,6 @@ def test_group_ids_refused(ids, message):
 def test_cannot_link_is_never_one_dimensional():
     with pytest.raises(ValueError, match=r"'cannot_link' .*\(3,\) instead. A single"):
         as_constraints(3, cannot_link=[0, 1, 1])
-
-
-def test_self_pairs():
-    assert_array_equal(as_constraints(2, must_link=[[1, 1]]).groups, [0, 1])
-    with pytest.raises(
-        ValueError, match="two different samples in a pair. Got sample 1 twice"
-    ):
-        as_constraints(2, cannot_link=[[1, 1]])
 
 
 @pytest.mark.parametrize(

@@ -30,13 +30,6 @@ TOGETHER = np.array([np.flatnonzero(GROUPS == group)[:2] for group in range(3)])
 APART = np.array([[TOGETHER[0, 0], TOGETHER[1, 1]], [TOGETHER[1, 0], TOGETHER[2, 1]]])
 # Rarely, and only for samples without a link.
 ZEROS = [np.flatnonzero(GROUPS == group)[-1] for group in range(2)]
-PLAIN = {
-    "fitted on": "array",
-    "asked about": "array",
-    "type": "float64",
-    "read-only": False,
-    "checkpoint": None,
-}
 
 
 def make_samples(scale):

@@ -5,7 +5,7 @@ import re
 import data_sets
 import numpy as np
 import pytest
-from data_sets import OPENML, data_folder, digest, has_data, load_data
+from data_sets import OPENML, digest, has_data, load_data
 from scipy.sparse import issparse, random_array
 from sklearn.utils import Bunch
 
@@ -41,19 +41,6 @@ def test_missing_data_are_named(tmp_path, monkeypatch):
         load_data("letter")
     with pytest.raises(FileNotFoundError, match=r"holds isolet\.npz\.$"):
         load_data("isolet")
-
-
-def test_by_default_the_folder_is_beside_the_checkout(monkeypatch):
-    monkeypatch.delenv("SKDIFFCLUST_DATA", raising=False)
-    assert data_folder().parts[-2:] == ("shared", "data")
-
-
-def test_objects_in_a_file_are_not_unpickled(tmp_path, monkeypatch):
-    monkeypatch.setenv("SKDIFFCLUST_DATA", str(tmp_path))
-    objects = np.array([{}, {}], dtype=object)
-    np.savez(tmp_path / "odd.npz", X=objects, y=np.zeros(2))
-    with pytest.raises(ValueError, match="allow_pickle"):
-        load_data("odd")
 
 
 @pytest.mark.parametrize(

@@ -114,26 +114,6 @@ def test_a_sample_does_not_depend_on_its_neighbours(
     assert_allclose(encoder.hidden(X), inputs[-1][0], atol=tolerance)
 
 
-def test_blocks_of_samples_are_joined():
-    X, encoder, _ = problem([2, 3, 1], n=5000)
-    for method in (encoder.outputs, encoder.hidden):
-        assert_array_equal(method(X)[4090:4100], method(X[4090:4100]))
-        assert method(X[:0]).shape == (0, method(X[:1]).shape[1])
-
-
-def test_nothing_passed_is_written(global_random_seed):
-    X, encoder, _ = problem([5, 7, 3], seed=global_random_seed)
-    before = [array.copy() for array in (X, *encoder.arrays)]
-    output, inputs = encoder.forward(X)
-    gradient = np.ones_like(output)
-    encoder.backward(gradient, inputs)
-    encoder.outputs(X)
-    encoder.hidden(X)
-    for array, copy in zip((X, *encoder.arrays), before, strict=True):
-        assert_array_equal(array, copy)
-    assert_array_equal(gradient, 1)
-
-
 def test_layers_have_the_scale_of_torch_and_the_dtype_asked_for(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     encoder = Encoder.with_random_weights([100, 50, 4], rng, np.float32)
@@ -152,16 +132,3 @@ def test_what_changes_the_outputs(global_random_seed):
     assert_allclose(encoder.scaled(2.5).outputs(X), 2.5 * outputs)
     assert_allclose(encoder.shifted(order).outputs(X), outputs + order)
     assert_array_equal(encoder.outputs(X), outputs)
-
-
-def test_arrays_have_names_and_are_enough(global_random_seed):
-    X, encoder, _ = problem([5, 7, 3], seed=global_random_seed, activation="tanh")
-    assert encoder.names == ["weights.0", "weights.1", "biases.0", "biases.1"]
-    assert encoder.inputs[0] is encoder.arrays[0]
-    assert encoder.input_names == encoder.names[:1]
-    assert (encoder.n_hidden, encoder.n_outputs) == (7, 3)
-    again = Encoder.from_arrays(encoder.arrays, "tanh")
-    assert_array_equal(again.outputs(X), encoder.outputs(X))
-    copied = encoder.copy()
-    assert_array_equal(copied.outputs(X), encoder.outputs(X))
-    assert not any(map(np.shares_memory, copied.arrays, encoder.arrays))

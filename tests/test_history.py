@@ -4,19 +4,15 @@
 does to it, it does to ClAM, PRCut, GEMINI and SpanningForestEmbedding.
 """
 
-import inspect
-import json
-import pickle
 import sys
-import threading
 import warnings
 from contextvars import ContextVar
 from numbers import Integral
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, ClusterMixin, clone
-from sklearn.callback import ProgressBar, ScoringMonitor
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.callback import ScoringMonitor
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -215,44 +211,6 @@ def own_score():
 # --- callbacks -----------------------------------------------------------------------
 
 
-def expected_bars(n_fits):
-    """Return (depth, label) of the bars of `search` on a toy with two restarts."""
-
-    def pipeline(depth, label):
-        return [
-            (depth, label),
-            (depth + 1, "Pipeline - fit-transform-standardscaler | StandardScaler -"),
-            (depth + 1, "Pipeline - fit-final-estimator | Toy - fit #1"),
-            (depth + 2, "Toy - restart #0"),
-            (depth + 2, "Toy - restart #1"),
-        ]
-
-    bars = [(0, "GridSearchCV - fit"), (1, "GridSearchCV - search #0")]
-    evaluation = "GridSearchCV - candidate-split-evaluation | Pipeline - fit #"
-    for fit in range(n_fits):
-        bars += pipeline(2, f"{evaluation}{fit}")
-    return bars + pipeline(1, "GridSearchCV - refit-with-best-params | Pipeline - fit")
-
-
-@pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.full)])
-def test_progress_bar_nests_down_to_our_epochs(X, n_jobs, capsys, monkeypatch):
-    pytest.importorskip("rich")
-    monkeypatch.setenv("COLUMNS", "160")  # rich cuts the names at 80 columns
-    outer = search(Toy(n_init=2), n_jobs)
-    outer.set_callbacks(ProgressBar(max_propagation_depth=None)).fit(X)
-    lines = capsys.readouterr().out.splitlines()
-    assert all("100%" in line for line in lines)
-
-    bars = [((len(x) - len(x.lstrip())) // 2, x.split("━")[0].strip()) for x in lines]
-    expected = expected_bars(n_fits=4)
-    if n_jobs == 2:  # the processes begin the four fits in any order
-        bars, expected = sorted(bars), sorted(expected)
-    assert len(bars) == len(expected)
-    for (depth, label), (expected_depth, start) in zip(bars, expected, strict=True):
-        assert depth == expected_depth
-        assert label.startswith(start)
-
-
 def test_tree_of_tasks_without_restarts(X):
     recorder = Recorder()
     toy = Toy(max_iter=3).set_callbacks(recorder).fit(X)
@@ -264,65 +222,12 @@ def test_tree_of_tasks_without_restarts(X):
     assert toy.stop_reasons_ == ["max_iter"]
 
 
-def test_tree_of_tasks_with_restarts(X):
-    recorder = Recorder()
-    toy = Toy(max_iter=2, n_init=3).set_callbacks(recorder).fit(X)
-    block = [("epoch", 0), ("epoch", 1)]
-    restarts = [*block, ("restart", 0), *block, ("restart", 1), *block, ("restart", 2)]
-    assert recorder.ended == [*restarts, ("fit", 0)]
-    assert recorder.max_subtasks == {"fit": 3, "restart": 2, "epoch": 0}
-    assert len(toy.stop_reasons_) == 3
-
-
-def test_number_of_epochs_and_restarts_unknown_in_advance(X):
-    recorder = Recorder()
-    toy = Toy().set_callbacks(recorder)
-    training = Training(toy, X, max_iter=None, n_init=None, learning_rate=0.1)
-    for n_restarts, loop in enumerate(training, start=1):
-        for epoch in loop:
-            loop.record(1.0 / (epoch + 1), state=lambda: None)
-            if epoch == n_restarts:
-                loop.stop("enough")
-        if n_restarts == 2:
-            training.stop()
-    training.finish()
-    assert [loop.n_iter for loop in training.loops] == [2, 3]
-    assert [loop.stop_reason for loop in training.loops] == ["enough", "enough"]
-    assert recorder.max_subtasks == {"fit": None, "restart": None, "epoch": 0}
-    assert recorder.ended[-1] == ("fit", 0)
-
-
 def test_callback_stops_the_epochs(X):
     recorder = Recorder(stop_at=("epoch", 2))
     toy = Toy(max_iter=50).set_callbacks(recorder).fit(X)
     assert toy.n_iter_ == len(toy.history_["loss"]) == 3
     assert toy.stop_reasons_ == ["callback"]
     np.testing.assert_array_equal(toy.labels_, Toy(max_iter=3).fit_predict(X))
-
-
-def test_callback_stops_the_restarts(X):
-    recorder = Recorder(stop_at=("restart", 1))
-    toy = Toy(max_iter=2, n_init=5).set_callbacks(recorder).fit(X)
-    assert toy.stop_reasons_ == ["max_iter", "max_iter"]
-    assert recorder.ended[-2:] == [("restart", 1), ("fit", 0)]
-
-
-def test_callback_that_stops_one_restart_leaves_the_next(X):
-    recorder = Recorder(stop_at=("epoch", 1))
-    toy = Toy(max_iter=4, n_init=2).set_callbacks(recorder).fit(X)
-    assert toy.stop_reasons_ == ["callback", "callback"]
-    assert recorder.begun.count(("epoch", 1)) == 2
-
-
-@pytest.mark.parametrize("copy", [clone, lambda toy: pickle.loads(pickle.dumps(toy))])
-def test_clone_and_pickle_keep_callbacks(X, copy):
-    toy = Toy(max_iter=3).set_callbacks(own_score()).fit(X)
-    twin = copy(toy)
-    (monitor,) = twin._skl_callbacks
-    assert isinstance(monitor, ScoringMonitor)
-    n_before = len(monitor.get_logs(select="all"))
-    twin.fit(X)
-    assert len(monitor.get_logs(select="all")) == n_before + 1
 
 
 def test_fitted_estimator_keeps_nothing_of_the_training(X):
@@ -347,23 +252,6 @@ def test_scoring_monitor_scores_every_epoch_without_y(X):
     assert any(np.allclose(curve, toy.history_["loss"]) for curve in curves)
 
 
-def test_scoring_monitor_takes_supervised_scores_without_y(X):
-    monitor = ScoringMonitor(scoring=["adjusted_rand_score", "v_measure_score"])
-    Toy(max_iter=3).set_callbacks(monitor).fit(X)
-    rows = monitor.get_logs().data
-    assert len(rows) == 4
-    assert all(np.isfinite(row["adjusted_rand_score"]) for row in rows)
-    assert all(np.isfinite(row["v_measure_score"]) for row in rows)
-
-
-def test_scoring_monitor_inside_a_search_without_y(X):
-    monitor = own_score()
-    search(Toy(max_iter=3).set_callbacks(monitor)).fit(X)
-    rows = [row for log in monitor.get_logs(select="all") for row in log.data]
-    assert len(rows) == 5 * (3 + 1)
-    assert all(np.isfinite(row["score"]) for row in rows)
-
-
 def test_callbacks_get_y_or_unknown(X):
     recorder, y = Recorder(), np.arange(len(X))
     toy = Toy(max_iter=2).set_callbacks(recorder)
@@ -372,20 +260,6 @@ def test_callbacks_get_y_or_unknown(X):
     np.testing.assert_array_equal(recorder.y, np.full(len(X), -1))
     toy.fit(X, y)
     assert recorder.y is y
-
-
-def test_without_callbacks_nothing_is_built(X, monkeypatch):
-    def refuse(*args, **kwargs):
-        raise AssertionError("no callback asked for this")
-
-    monkeypatch.setattr(Toy, "_init_callback_context", refuse)
-    toy = Toy(n_init=2).fit(X)
-    assert toy.n_iter_ == 4
-    training = Training(toy, X, max_iter=2, learning_rate=0.1)
-    for loop in training:
-        for _ in loop:
-            loop.record(1.0, state=lambda: None, attributes=refuse)
-    training.finish()
 
 
 # --- keep_state_on_error -------------------------------------------------------------
@@ -430,28 +304,6 @@ def test_interrupted_first_fit_leaves_nothing(X, error):
         toy.predict(X)
 
 
-@pytest.mark.parametrize("fitted", [False, True])
-@pytest.mark.parametrize(
-    "parameters, columns, text",
-    [
-        ({}, {"b": [0.0, np.nan]}, "contains NaN"),
-        ({"max_iter": 0}, {"b": [0.0, 1.0]}, "'max_iter' parameter of Toy must be"),
-    ],
-)
-def test_failed_validation(X, fitted, parameters, columns, text):
-    pandas = pytest.importorskip("pandas")
-    toy = Toy()
-    if fitted:
-        toy.fit(pandas.DataFrame(X, columns=["old", "names"]))
-    toy.set_params(**parameters)
-    before = dict(vars(toy))
-    with pytest.raises(ValueError, match=text):
-        toy.fit(pandas.DataFrame(columns))
-    after = vars(toy)
-    assert after.keys() == before.keys()
-    assert all(after[name] is before[name] for name in after)
-
-
 def test_failed_partial_fit_restores_the_old_state(X):
     toy = Toy().partial_fit(X).partial_fit(X)
     before = fitted_state(toy)
@@ -467,19 +319,6 @@ def test_failed_partial_fit_restores_the_old_state(X):
     assert history["loss"] == copies[1]
 
 
-def test_callbacks_are_not_disturbed(X):
-    toy, recorder = Toy().fit(X), Recorder()
-
-    def on_epoch(epoch):
-        toy.set_callbacks(recorder)
-        raise RuntimeError("mid-way")
-
-    toy.on_epoch = on_epoch
-    with pytest.raises(RuntimeError, match="mid-way"):
-        toy.fit(X)
-    assert toy._skl_callbacks == [recorder]
-
-
 def test_interrupted_fit_tears_callbacks_down(X):
     recorder = Recorder()
     toy = Toy(on_epoch=interrupt(KeyboardInterrupt(), at=1)).set_callbacks(recorder)
@@ -492,28 +331,6 @@ def test_interrupted_fit_tears_callbacks_down(X):
     assert recorder.teardowns == 2
 
 
-def test_interrupted_fit_stops_the_progress_bar(X, capsys):
-    pytest.importorskip("rich")
-    toy = Toy(on_epoch=interrupt(KeyboardInterrupt(), at=1)).set_callbacks(
-        ProgressBar()
-    )
-    with pytest.raises(KeyboardInterrupt):
-        toy.fit(X)
-    assert "Toy - fit" in capsys.readouterr().out
-    running = [type(thread).__name__ for thread in threading.enumerate()]
-    assert "RichProgressMonitor" not in running
-
-
-def test_failed_teardown_restores_the_old_state(X):
-    toy = Toy().fit(X)
-    centers = toy.cluster_centers_
-    recorder = Recorder()
-    recorder.teardown_error = RuntimeError("teardown")
-    with pytest.raises(RuntimeError, match="teardown"):
-        toy.set_callbacks(recorder).fit(X + 1)
-    assert toy.cluster_centers_ is centers
-
-
 def test_failed_fit_inside_a_search_returns_propagated_callbacks(X):
     recorder = Recorder()
     recorder.max_propagation_depth = None
@@ -524,19 +341,7 @@ def test_failed_fit_inside_a_search_returns_propagated_callbacks(X):
     assert vars(toy) == vars(Toy(on_epoch=toy.on_epoch))
 
 
-def test_decorator_keeps_name_and_signature():
-    assert Toy.fit.__name__ == "fit"
-    assert Toy.partial_fit.__name__ == "partial_fit"
-    assert list(inspect.signature(Toy.fit).parameters) == ["self", "X", "y"]
-
-
 # --- the loop ------------------------------------------------------------------------
-
-
-def test_max_iter_and_curve():
-    loop = run([3.0, 2.0, 1.0], max_iter=3)
-    assert loop.history == {"loss": [3.0, 2.0, 1.0]}
-    assert (loop.n_iter, loop.stop_reason) == (3, "max_iter")
 
 
 def test_more_columns_and_a_continued_curve():
@@ -565,23 +370,6 @@ def test_patience(losses, tol, n_iter):
     assert (loop.n_iter, loop.stop_reason) == (n_iter, "patience")
 
 
-def test_first_reason_to_stop_is_the_one_that_counts():
-    loop = run([1.0, 1.0, 1.0], max_iter=3, n_iter_no_change=2)
-    assert (loop.n_iter, loop.stop_reason) == (3, "patience")
-
-
-def test_no_patience_by_default():
-    assert run([1.0] * 20, max_iter=20).n_iter == 20
-
-
-def test_patience_can_be_disabled():
-    loop = EpochLoop("Toy", max_iter=6, learning_rate=0.1, n_iter_no_change=2)
-    loop.disable_patience()
-    for _ in loop:
-        loop.record(1.0, state=lambda: None)
-    assert (loop.n_iter, loop.stop_reason) == (6, "max_iter")
-
-
 def test_losses_of_another_stage_are_not_compared():
     loop = EpochLoop("Toy", max_iter=4, learning_rate=0.1)
     for epoch in loop:
@@ -590,11 +378,6 @@ def test_losses_of_another_stage_are_not_compared():
             loop.begin_stage()
             assert loop.best_state == 1
     assert (loop.best_state, loop.best_epoch, loop.best_loss) == (3, 3, 3.0)
-
-
-def test_a_best_state_that_is_taken_is_not_held_any_longer():
-    loop = run([2.0, 1.0, 3.0], max_iter=3)
-    assert (loop.take_best_state(), loop.best_state, loop.best_loss) == (1, None, 1.0)
 
 
 def test_best_state_is_kept_and_copied_only_then():
@@ -638,20 +421,6 @@ def test_weights_that_are_not_finite_are_divergence():
         run([2.0], states=[ruined])
 
 
-def test_divergence_names_the_current_learning_rate():
-    loop = EpochLoop("Toy", max_iter=9, learning_rate=0.5)
-    with pytest.warns(ConvergenceWarning, match="learning_rate=0.25"):
-        for epoch in loop:
-            loop.record([1.0, np.nan][epoch], state=lambda: None, learning_rate=0.25)
-
-
-def test_no_finite_weights_at_all():
-    with pytest.raises(
-        ValueError, match="Did you scale X. Put a StandardScaler before"
-    ):
-        run([np.nan])
-
-
 @pytest.mark.parametrize(
     "losses",
     [
@@ -689,29 +458,6 @@ def test_diverged_fit_is_usable_and_not_scored(X):
 
 
 # --- max_iter without convergence ----------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "losses, settings, improvement",
-    [
-        ([8.0, 4.0, 3.0], {}, 0.625),
-        ([8.0, 4.0, 5.0, 3.0, 4.0], {"n_iter_no_change": 2}, 0.25),
-        ([8.0, 4.0, 3.0, 3.0], {"n_iter_no_change": 2}, 0.25),
-        ([-8.0, -8.0, -10.0], {}, 0.25),
-        ([4.0, 4.0, 5.0], {}, 0.0),
-        ([np.nan, 4.0, 2.0], {}, np.nan),
-        ([0.0, -1.0], {}, 1.0),
-        ([0.0, 0.0], {}, 0.0),
-        ([3e-17, 1e-17], {}, 0.0),
-        ([float(100 - i) for i in range(20)], {}, 10 / 91),
-        ([3.0], {}, np.nan),
-    ],
-)
-def test_last_improvement(losses, settings, improvement):
-    loop = EpochLoop("Toy", max_iter=len(losses), learning_rate=0.5, **settings)
-    moving = {"history": {"loss": [9.0, *losses]}, "n_iter": len(losses)}
-    loop.restore(np.frombuffer(json.dumps(moving).encode(), dtype=np.uint8), None)
-    assert loop.last_improvement == pytest.approx(improvement, nan_ok=True)
 
 
 @pytest.mark.parametrize(

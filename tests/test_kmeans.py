@@ -7,7 +7,6 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 
-from skdiffclust import _kmeans
 from skdiffclust._kmeans import (
     kmeans,
     lloyd,
@@ -65,25 +64,6 @@ def test_a_weight_of_two_is_a_repetition_in_any_order(global_random_seed):
     weighted = kmeans(X, weight, 5, 3, rng(global_random_seed))
     np.testing.assert_allclose(plain[0], weighted[0], atol=1e-9)
     np.testing.assert_array_equal(plain[2], weighted[2][:, of_sample])
-
-
-@pytest.mark.parametrize("spherical", [False, True])
-def test_blocks_containers_and_groups_of_runs_change_nothing(
-    spherical, monkeypatch, global_random_seed
-):
-    X, weight = blobs(global_random_seed)
-    X = on_sphere(X) if spherical else X
-    options = {"spherical": spherical, "tol": 0.0}
-    whole = kmeans(X, weight, 5, 3, rng(global_random_seed), **options)
-    monkeypatch.setattr(_kmeans, "_LEAST_BLOCK", 7)
-    monkeypatch.setattr(_kmeans, "_BLOCK_ENTRIES", 1)
-    monkeypatch.setattr(_kmeans, "_SPARSE_BLOCK_ENTRIES", 1)
-    monkeypatch.setattr(_kmeans, "_DRAWN_ENTRIES", 1)
-    for container in (np.asarray, sparse.csr_array):
-        Z = container(X)
-        parts = kmeans(Z, weight, 5, 3, rng(global_random_seed), **options)
-        for one, other in zip(whole, parts, strict=True):
-            np.testing.assert_allclose(one, other, atol=1e-9)
 
 
 def test_seeds_are_as_good_as_those_of_scikit_learn():

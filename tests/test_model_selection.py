@@ -1,6 +1,5 @@
 """Comparisons of clusterers: labels, stability and the picture."""
 
-import re
 import warnings
 
 import matplotlib as mpl
@@ -14,12 +13,11 @@ from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import HDBSCAN, AgglomerativeClustering, KMeans
 from sklearn.datasets import load_digits, load_iris, load_wine, make_blobs
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from skdiffclust import ClAM, SpanningForestClustering
+from skdiffclust import SpanningForestClustering
 from skdiffclust.model_selection import compare_clusterers
 from skdiffclust.plotting import ClustererComparisonDisplay
 
@@ -148,51 +146,6 @@ def test_structure_is_more_stability_than_without(blobs, global_random_seed):
     assert noise.stability["noise"].max() == 0
 
 
-def test_a_test_that_is_decided_draws_no_more_data(global_random_seed):
-    rng = np.random.RandomState(global_random_seed)
-    options = {"estimators": [KMeans(3)], "random_state": global_random_seed}
-    found = compare_clusterers(rng.normal(size=(100, 4)), **options)
-    value = found.stability["KMeans"].mean() * found.consistency["KMeans"]
-    null = found.null_stability["KMeans"] * found.null_consistency["KMeans"]
-    reached = null >= value
-    # The second of 19 decides: p is above 0.1 whatever the others are.
-    if reached.sum() == 2:
-        assert reached[-1]
-        assert found.p_values["KMeans"] == pytest.approx(2 / len(null))
-    else:
-        assert len(null) == 19
-        assert found.p_values["KMeans"] == pytest.approx((1 + reached.sum()) / 20)
-
-
-def test_fits_to_subsets_look_for_no_candidates(blobs):
-    X, _ = blobs
-    seen = []
-
-    class Recorder(ClAM):
-        def fit(self, X, y=None, **kwargs):
-            super().fit(X, y, **kwargs)
-            seen.append((len(X), list(self.n_clusters_candidates_)))
-            return self
-
-    noise = np.random.RandomState(0).normal(size=X.shape)
-    compare_clusterers(noise, [Recorder("auto")], n_resamples=1, random_state=0)
-    assert len(seen[0][1]) > 1
-    assert all(len(candidates) == 1 for _, candidates in seen[1:])
-    # Fits outside look for them again.
-    with pytest.warns(ConvergenceWarning, match="no clear number of clusters"):
-        ClAM("auto", random_state=0).fit(noise)
-
-
-def test_a_line_for_each_clusterer(blobs, capsys):
-    clusterers = {"k-means": KMeans(3), "fails": KMeans(1000)}
-    compare_clusterers(blobs[0], clusterers, n_resamples=1)
-    assert capsys.readouterr().out == ""
-    compare_clusterers(blobs[0], clusterers, n_resamples=1, verbose=1)
-    one, other = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"\[1/2\] k-means: stability 1\.00; \d+\.\d s", one)
-    assert other.startswith("[2/2] fails: left out, ValueError")
-
-
 def test_features_of_other_units_are_pointed_out():
     X, _ = load_wine(return_X_y=True)
     clusterers = {"k-means": KMeans(3)}
@@ -203,31 +156,6 @@ def test_features_of_other_units_are_pointed_out():
     compare_clusterers(X, scaled, n_resamples=1)
     for load in (load_iris, load_digits):
         compare_clusterers(load(return_X_y=True)[0][::9], clusterers, n_resamples=1)
-
-
-def test_two_clusters_are_more_than_the_halves_of_one(global_random_seed):
-    rng = np.random.RandomState(global_random_seed)
-    one, other = rng.normal(size=(2, 60, 4))
-    options = {"estimators": {"forest": SpanningForestClustering("auto")}}
-    options |= {"random_state": global_random_seed}
-    X = np.vstack([one, other + 8])
-    found = compare_clusterers(X, **options)
-    assert found.n_clusters == {"forest": 2}
-    assert found.has_structure == {"forest": True}
-    # By chance, one of twenty such draws has structure.
-    found = [
-        compare_clusterers(
-            17 * rng.normal(size=(120, 1)) + np.vstack([one, other]), **options
-        ).has_structure["forest"]
-        for _ in range(3)
-    ]
-    assert sum(found) <= 1
-
-
-def test_structure_can_be_found_with_one_subset(blobs):
-    found = compare_clusterers(blobs[0], [SpanningForestClustering(3)], n_resamples=1)
-    assert found.p_values == {"SpanningForestClustering": pytest.approx(0.1)}
-    assert found.has_structure == {"SpanningForestClustering": True}
 
 
 def test_consistency_is_the_share_of_neighbours_in_the_cluster(blobs):
@@ -297,14 +225,6 @@ def test_text_columns_missing_values_and_sparse_rows(blobs):
     assert found.reference == "permuted columns"
     assert np.isfinite(found.scores["KMeans"]["silhouette"])
     assert np.isnan(found.scores["KMeans"]["davies_bouldin"])
-
-
-def test_frames_may_have_numbers_as_names(blobs):
-    X, _ = blobs
-    named = compare_clusterers(pd.DataFrame(X), [KMeans(3)], random_state=0)
-    plain = compare_clusterers(X, [KMeans(3)], random_state=0)
-    assert not named.left_out
-    assert_array_equal(named.null_stability["KMeans"], plain.null_stability["KMeans"])
 
 
 def test_wrong_input_is_refused(blobs):

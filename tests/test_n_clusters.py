@@ -6,15 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from scipy.spatial.distance import cdist
 from sklearn.datasets import make_blobs, make_circles, make_moons
-from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
-from skdiffclust import GEMINI
-from skdiffclust._candidates import Candidates
-from skdiffclust._n_clusters import bimodality, count_clusters, principal_components
+from skdiffclust._n_clusters import bimodality, count_clusters
 
 
 def count(X, seed=0, **bounds):
@@ -116,21 +112,6 @@ def test_numbers_that_subsamples_pick_are_candidates(global_random_seed):
     assert_array_equal(candidates.numbers, sorted(expected))
 
 
-def test_the_warning_names_what_was_found():
-    candidates = Candidates(5, (5, 5, 4, 4, 5), 0.81, "halves", {7: "so is 7"})
-    assert_array_equal(candidates.numbers, [1, 4, 5, 7])
-    with pytest.warns(ConvergenceWarning) as caught:
-        candidates.warn_if_several("K")
-    message = str(caught[0].message)
-    assert (
-        "on 5 random subsamples the rule picked 5 clusters three times and 4 twice; "
-        "halves agree with an ARI of 0.81; so is 7. It takes 5 of the candidates 1, 4, "
-        "5, 7."
-    ) in message
-    # Silence has one candidate.
-    Candidates(5, (5, 5, 4, 5, 5), 0.95, "halves").warn_if_several("K")
-
-
 def test_bounds_are_kept(global_random_seed):
     X, _ = groups(4, global_random_seed)
     assert count(X, most=3).best <= 3
@@ -204,31 +185,3 @@ def test_two_modes_and_one(global_random_seed):
         again, bimodality(np.repeat(two, 2, axis=1), np.ones(400)), rtol=0.02
     )
     assert bimodality(np.ones((1, 9)), np.ones(9)) == -np.inf
-
-
-@pytest.mark.parametrize("shape", [(60, 12), (12, 60)])
-def test_principal_components_are_those_of_scikit_learn(shape, global_random_seed):
-    rng = np.random.RandomState(global_random_seed)
-    X = rng.normal(size=shape) * rng.uniform(0, 3, shape[1])
-    expected = PCA(4, svd_solver="full").fit_transform(X)[:, ::-1]
-    for form in (X, sparse.csr_array(X)):
-        found = principal_components(form, 4, np.ones(len(X)))
-        assert_allclose(np.abs(found), np.abs(expected), atol=1e-8)
-    # A weight of two is a repeated sample.
-    weight = rng.randint(1, 3, size=shape[0])
-    found = principal_components(X, 4, weight.astype(float))
-    expected = PCA(4, svd_solver="full").fit_transform(np.repeat(X, weight, axis=0))
-    first = np.cumsum(weight) - weight
-    assert_allclose(np.abs(found), np.abs(expected[first, ::-1]), atol=1e-8)
-
-
-def test_components_without_variance_are_zero(global_random_seed):
-    X = np.random.RandomState(global_random_seed).normal(size=(4, 9))
-    for form in (X, sparse.csr_array(X)):
-        found = principal_components(form, 4, np.ones(len(X)))
-        assert_allclose(cdist(found, found), cdist(X, X), atol=1e-6)
-
-
-def test_two_samples_are_two_clusters_without_a_warning_of_numpy():
-    with pytest.warns(ConvergenceWarning, match="no clear number"):
-        assert GEMINI("auto").fit([[9.0, 2.0, 7.0], [9.2, 2.6, 4.2]]).n_clusters_ == 2

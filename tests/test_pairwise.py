@@ -14,12 +14,11 @@ from sklearn.metrics.pairwise import (
     pairwise_kernels,
 )
 
-from skdiffclust import SpanningForestClustering, _pairwise, _validation
+from skdiffclust import SpanningForestClustering, _validation
 from skdiffclust._pairwise import (
     EUCLIDEAN_FORMS,
     center,
     check_precomputed,
-    column_means,
     distance_matrix,
     kernel_matrix,
 )
@@ -47,54 +46,6 @@ def test_center_is_stable_under_a_shift(shift, global_random_seed):
     result = center(X + shift)
     assert_allclose(result, X - X.mean(axis=0), atol=1e-9 if shift else 1e-15)
     assert_allclose(result.mean(axis=0), 0, atol=1e-9 if shift else 1e-15)
-
-
-def test_center_of_constant_and_huge_columns_is_exactly_zero():
-    X = np.column_stack([np.full(50, 0.1), np.full(50, 1e300)])
-    assert_array_equal(center(X), 0.0)
-
-
-def test_center_keeps_input_and_converts(tmp_path, global_random_seed):
-    rng = np.random.RandomState(global_random_seed)
-    X = rng.randint(0, 256, size=(30, 4)).astype(np.uint8)
-    path = tmp_path / "X.npy"
-    np.save(path, X)
-    mapped = np.load(path, mmap_mode="r")
-    result = center(mapped)
-    assert type(result) is np.ndarray
-    assert result.flags.writeable
-    assert result.dtype == np.float64
-    assert_allclose(result, X.astype(float) - X.mean(axis=0))
-    assert center(X, dtype=np.float32).dtype == np.float32
-    assert_array_equal(np.load(path), X)
-
-
-def test_center_moves_new_rows_by_the_training_means(global_random_seed):
-    X = np.random.RandomState(global_random_seed).normal(size=(30, 4))
-    means = column_means(X)
-    assert_array_equal(center(X[:7], means), center(X)[:7])
-    assert_array_equal(column_means(np.asfortranarray(X)), means)
-
-
-@pytest.mark.parametrize(
-    ("scale", "dtype", "match"),
-    [
-        (1e300, np.float64, "float64.*distances overflow: rescale"),
-        (1e160, np.float64, "float64.*distances overflow: rescale"),
-        (1e36, np.float32, "float32.*distances overflow: rescale"),
-        (1e39, np.float32, "float32.*distances overflow: rescale"),
-    ],
-)
-def test_center_refuses_overflow(scale, dtype, match, global_random_seed):
-    X = np.random.RandomState(global_random_seed).normal(size=(90, 2)) * scale
-    with pytest.raises(ValueError, match=match):
-        center(X, dtype=dtype)
-
-
-def test_center_accepts_what_does_not_overflow(global_random_seed):
-    X = np.random.RandomState(global_random_seed).normal(size=(90, 2))
-    assert np.isfinite(cdist(center(X * 1e150), center(X * 1e150))).all()
-    assert np.isfinite(center(X * 1e17, dtype=np.float32)).all()
 
 
 # ------------------------------------------------------------------ matrices
@@ -188,13 +139,6 @@ def test_translation_invariant_kernels_survive_an_offset(kernel, global_random_s
     )
 
 
-def test_custom_kernel_and_its_nan(global_random_seed):
-    X = np.random.RandomState(global_random_seed).normal(size=(10, 3))
-    assert_allclose(kernel_matrix(X, kernel=lambda x, y: x @ y), X @ X.T)
-    with pytest.raises(ValueError, match="'kernel' parameter must give finite"):
-        kernel_matrix(X, kernel=lambda x, y: np.nan)
-
-
 def test_the_diagonal_of_a_kernel_is_kept():
     square = np.array([[5.0, 1.0], [1.0, 7.0]])
     assert_array_equal(check_precomputed(square), [[0, 1], [1, 0]])
@@ -202,12 +146,6 @@ def test_the_diagonal_of_a_kernel_is_kept():
 
 
 # ------------------------------------------------------------------ precomputed
-
-
-def test_check_precomputed_returns_a_clean_matrix_itself(global_random_seed):
-    X = np.random.RandomState(global_random_seed).normal(size=(9, 2))
-    D = cdist(X, X)
-    assert check_precomputed(D) is D
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -239,8 +177,7 @@ def test_one_entry_of_a_large_matrix_is_found(order, global_random_seed):
                 check_precomputed(changed)
 
 
-def test_check_precomputed_symmetrises_with_a_warning(monkeypatch, global_random_seed):
-    monkeypatch.setattr(_pairwise, "MATRIX_BLOCK_ENTRIES", 20)
+def test_check_precomputed_symmetrises_with_a_warning(global_random_seed):
     D = np.random.RandomState(global_random_seed).uniform(size=(9, 9))
     D.flags.writeable = False
     expected = (D + D.T) / 2
@@ -252,14 +189,6 @@ def test_check_precomputed_symmetrises_with_a_warning(monkeypatch, global_random
     np.fill_diagonal(expected, 0.0)
     with pytest.warns(UserWarning, match="'graph' matrix is not symmetric"):
         assert_allclose(check_precomputed(D, name="graph"), expected)
-
-
-def test_check_precomputed_is_silent_within_the_tolerance(global_random_seed):
-    X = np.random.RandomState(global_random_seed).normal(size=(9, 2))
-    D = 1e6 * cdist(X, X)
-    D[0, 1] += 1e-4
-    result = check_precomputed(D)
-    assert_array_equal(result, result.T)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -344,18 +273,3 @@ def test_check_dense_size(monkeypatch):
         check_dense_size(20_000, itemsize=4, **text)
     with pytest.raises(ValueError, match=r"298.0 GiB, more than the 8.0 GiB.*Use a"):
         check_dense_size(200_000, **text)
-
-
-def test_the_memory_limit_is_that_of_the_machine(monkeypatch):
-    text = {"what": "the distance matrix", "remedy": "Use a sparse graph."}
-    sizes = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 2**20}
-    monkeypatch.setattr(_validation.os, "sysconf", sizes.get, raising=False)
-    with pytest.raises(ValueError, match=r"7\.5 GiB, more than the 4\.0 GiB"):
-        check_dense_size(10**9, 1, **text)
-
-    def missing(name):
-        raise ValueError(name)
-
-    monkeypatch.setattr(_validation.os, "sysconf", missing, raising=False)
-    with pytest.raises(ValueError, match=r"74\.5 GiB, more than the 64\.0 GiB"):
-        check_dense_size(10**10, 1, **text)

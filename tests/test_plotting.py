@@ -1,27 +1,21 @@
 """Displays, by their artists."""
 
-import warnings
-
 import matplotlib as mpl
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from numpydoc.docscrape import ClassDoc
 from sklearn.datasets import make_blobs, make_moons
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.mixture import GaussianMixture
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skdiffclust import (
     GEMINI,
-    ClAM,
     GraphCutClustering,
     SpanningForestClustering,
     SparseGEMINI,
     SparseGEMINICV,
-    inspection,
-    plotting,
 )
 from skdiffclust.plotting import (
     CondensedTreeDisplay,
@@ -46,24 +40,6 @@ def closed_figures():
 @pytest.fixture(scope="module")
 def moons():
     return make_moons(60, noise=0.04, random_state=0)
-
-
-def test_every_display_names_its_axes_by_one_rule():
-    """One plot is on `ax_`, several are on `axes_`; both have a `figure_`."""
-    displays = {
-        public
-        for module in (inspection, plotting)
-        for public in vars(module).values()
-        if isinstance(public, type) and public.__name__.endswith("Display")
-    }
-    assert len(displays) >= 9
-    for display in displays:
-        attributes = ClassDoc(display)["Attributes"]
-        kinds = {attribute.name: attribute.type for attribute in attributes}
-        assert len({"ax_", "axes_"} & kinds.keys()) == 1, display
-        assert kinds.get("ax_", "matplotlib Axes") == "matplotlib Axes"
-        assert kinds.get("axes_", "ndarray").startswith("ndarray")
-        assert "figure_" in kinds
 
 
 def ends(lines):
@@ -93,16 +69,6 @@ def test_forest_edges_and_cut_edges(moons):
     assert len(np.unique(colours, axis=0)) == 4
 
 
-def test_forest_of_one_cluster_and_of_singletons():
-    X = np.array([[0.0, 0.0], [1.0, 0.0], [5.0, 0.0]])
-    one = SpanningForestDisplay.from_estimator(SpanningForestClustering(1).fit(X), X)
-    assert len(one.edges_.get_segments()) == 2
-    assert not one.cut_edges_.get_segments()
-    each = SpanningForestDisplay.from_estimator(SpanningForestClustering(3).fit(X), X)
-    assert not each.edges_.get_segments()
-    assert len(each.cut_edges_.get_segments()) == 2
-
-
 def test_constrained_forest(moons):
     X, y = moons
     forest = SpanningForestClustering(2).fit(X, must_link=[[0, 59]])
@@ -117,14 +83,6 @@ def test_constrained_forest(moons):
     assert expected - tree
 
 
-def test_forest_of_a_given_relation_is_drawn_anywhere(moons):
-    X, _ = moons
-    distances = np.abs(X[:, :1] - X[:, 0])
-    forest = SpanningForestClustering(2, metric="precomputed").fit(distances)
-    display = SpanningForestDisplay.from_estimator(forest, X, point_kw={"s": 3})
-    assert display.points_.get_sizes() == [3]
-
-
 def test_forest_on_given_axes_and_with_styles(moons):
     X, _ = moons
     figure, ax = plt.subplots()
@@ -137,21 +95,6 @@ def test_forest_on_given_axes_and_with_styles(moons):
     assert display.cut_edges_.get_linewidths() == [4]
     # A display can be drawn again, elsewhere.
     assert display.plot().ax_ is not ax
-
-
-def test_negative_labels_are_grey():
-    display = SpanningForestDisplay(np.eye(2), [[0, 1]], [True], [-1, 0]).plot()
-    red, green, blue, _ = display.points_.get_facecolors()[0]
-    assert red == green == blue
-
-
-def test_positions_refused(moons):
-    X, _ = moons
-    forest = SpanningForestClustering(2).fit(X)
-    with pytest.raises(ValueError, match=r"'positions' .* \(60, 2\).* Got \(60, 3\)"):
-        SpanningForestDisplay.from_estimator(forest, np.ones((60, 3)))
-    with pytest.raises(ValueError, match=r"\(60, 2\).* Got \(5, 2\) instead. Choose"):
-        SpanningForestDisplay.from_estimator(forest, X[:5])
 
 
 # ------------------------------------------------------------------ connectivity
@@ -191,28 +134,6 @@ def test_connectivity_of_several_clusterings():
     assert_array_equal(display.order_, [0, 1, 2, 3])
 
 
-def test_connectivity_with_names_of_clusters():
-    display = ConnectivityDisplay.from_labels([["b", "a", "b"]])
-    assert_array_equal(display.image_.get_array(), [[1, 0, 0], [0, 1, 1], [0, 1, 1]])
-    assert len(display.ax_.lines) == 2
-
-
-def test_connectivity_of_many_rows_is_of_some_of_them():
-    labels = np.arange(2000) % 3
-    display = ConnectivityDisplay.from_labels([labels], max_samples=40)
-    assert display.image_.get_array().shape == (40, 40)
-    again = ConnectivityDisplay.from_labels([labels], max_samples=40)
-    assert_array_equal(display.labels, again.labels)
-    assert set(display.labels) == {0, 1, 2}
-
-
-def test_connectivity_refused():
-    with pytest.raises(
-        ValueError, match=r"'connectivity' .* 2 labels. Got .* \(2, 3\)"
-    ):
-        ConnectivityDisplay(np.ones((2, 3)), [0, 1]).plot()
-
-
 # ------------------------------------------------------------------ training
 
 
@@ -242,18 +163,6 @@ def test_history_columns_and_axes():
         TrainingHistoryDisplay({}).plot()
     with pytest.raises(ValueError, match="'ax' .* 2 Axes. Got 1 instead. Make"):
         TrainingHistoryDisplay(history).plot(ax)
-
-
-@pytest.mark.parametrize(
-    "draw",
-    [
-        lambda model: SpanningForestDisplay.from_estimator(model, np.ones((3, 2))),
-        TrainingHistoryDisplay.from_estimator,
-    ],
-)
-def test_not_fitted(draw):
-    with pytest.raises(NotFittedError):
-        draw(GEMINI())
 
 
 def test_what_an_estimator_does_not_have_is_named(moons):
@@ -299,32 +208,6 @@ def test_path_of_an_estimator(model):
     for ax in display.axes_:
         (marker,) = [line for line in ax.lines if line.get_linestyle() == ":"]
         assert set(marker.get_xdata()) == {sparse.alpha_}
-
-
-def test_path_on_given_axes():
-    columns = [0.1, 0.2], [1.0, 0.9], [2, 1], [[0.5, 0.2], [0.4, 0.0]]
-    fig, axes = plt.subplots(1, 3)
-    display = SparsePathDisplay(*columns, chosen=1).plot(ax=axes)
-    assert display.figure_ is fig
-    # The second feature is not selected at the marked step.
-    assert [text.get_text() for text in axes[2].get_legend().get_texts()] == ["x0"]
-    fig.canvas.draw()
-    labels = [text.get_text() for text in axes[1].get_yticklabels()]
-    assert all(label.isdigit() for label in labels if label)
-    with pytest.raises(ValueError, match="must be 3 Axes. Got 2"):
-        SparsePathDisplay(*columns, chosen=1).plot(ax=axes[:2])
-
-
-def test_the_path_of_a_frame_names_its_features():
-    pd = pytest.importorskip("pandas")
-    rng = np.random.RandomState(0)
-    X = rng.normal(size=(60, 4)) + 6 * np.repeat([[0, 0, 0, 0], [0, 1, 0, 1]], 30, 0)
-    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
-    path = SparseGEMINI(2, n_init=1, random_state=0).path(frame)
-    display = path.plot()
-    shown = [text.get_text() for text in display.axes_[2].get_legend().get_texts()]
-    assert shown == ["b", "d"]
-    assert "PCA" not in vars(plotting)
 
 
 @pytest.mark.few_epochs
@@ -402,53 +285,6 @@ def test_curves_by_number_of_clusters():
         display.plot(columns=["n_clusters"])
 
 
-@pytest.mark.parametrize("model", [SpanningForestClustering("auto"), ClAM("auto")])
-def test_curves_of_equal_samples_are_empty(model):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(np.ones((9, 2)))
-    display = NClustersCurveDisplay.from_estimator(model)
-    assert list(display.lines_) == [
-        name for name in model.n_clusters_curve_ if name != "n_clusters"
-    ]
-    display.figure_.canvas.draw()
-
-
-@pytest.mark.parametrize("model", [ClAM("auto"), GEMINI("auto")])
-def test_curves_of_centres(model):
-    X, _ = make_blobs(150, centers=[[0, 0], [9, 0], [0, 9]], random_state=0)
-    display = NClustersCurveDisplay.from_estimator(model.fit(X))
-    assert list(display.lines_) == ["separation", "score"]
-    assert display.n_clusters == 3
-    table = pytest.importorskip("pandas").DataFrame(model.n_clusters_curve_)
-    assert [*table] == ["n_clusters", "separation", "score"]
-
-
-def test_colours_of_clusters_are_those_of_the_style():
-    import matplotlib
-    from cycler import cycler
-    from matplotlib.colors import to_rgba_array
-
-    def label_colours(labels):
-        display = SpanningForestDisplay(np.zeros((len(labels), 2)), [], [], labels)
-        return display.plot().points_.get_facecolors()
-
-    with matplotlib.rc_context({"axes.prop_cycle": cycler(color=["k", "r", "y"])}):
-        colours = label_colours([2, 0, -1, 4])
-    assert_array_equal(colours[[0, 1, 3]], to_rgba_array(["y", "k", "r"]))
-    assert_array_equal(colours[2], [0.7, 0.7, 0.7, 1])
-    assert_array_equal(label_colours([-1]), [[0.7, 0.7, 0.7, 1]])
-
-
-def test_scores_that_a_fit_does_not_have_are_refused(moons):
-    X, _ = moons
-    by_distance = SpanningForestClustering(None, distance_threshold=0.3).fit(X)
-    with pytest.raises(ValueError, match="without n_clusters_curve_"):
-        NClustersCurveDisplay.from_estimator(by_distance)
-    with pytest.raises(NotFittedError):
-        NClustersCurveDisplay.from_estimator(SpanningForestClustering())
-
-
 def polygon(area):
     """Return the corners of an area, its size and its range on the horizontal axis."""
     (path,) = area.get_paths()
@@ -493,10 +329,3 @@ def test_areas_of_a_condensed_tree_are_stabilities(method, weights):
             (label,) = inside
             expected = "0.7" if label < 0 else f"C{label}"
             np.testing.assert_allclose(colour, mpl.colors.to_rgb(expected))
-
-
-def test_condensed_trees_of_one_cluster_and_of_equal_samples():
-    for X in ([[0.0], [1], [3]], [[1.0]] * 4):
-        forest = SpanningForestClustering(1).fit(X)
-        display = CondensedTreeDisplay(forest.condensed_tree(3)).plot()
-        assert len(display.areas_) == 1

@@ -173,21 +173,6 @@ def test_a_pipeline_is_cloned_and_printed(estimator):
     assert "StandardScaler.html" in html
 
 
-@pytest.fixture(scope="module")
-def serial(blobs):
-    return {
-        repr(e): search_of(e).fit(blobs[0]).cv_results_["mean_test_score"]
-        for e in [*ESTIMATORS, DEEP]
-    }
-
-
-@pytest.mark.paper  # two processes take seconds to start and to load what they need
-@named(ESTIMATORS)
-def test_two_processes_find_the_same(estimator, serial, blobs):
-    search = search_of(estimator, n_jobs=2).fit(blobs[0])
-    assert_array_equal(search.cv_results_["mean_test_score"], serial[repr(estimator)])
-
-
 def fit_with(search, X, routing, **known):
     """Fit a search whose last step gets metadata, with routing or without."""
     name, step = search.estimator.steps[-1]

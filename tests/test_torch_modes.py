@@ -267,32 +267,6 @@ FORESTS += ["PerturbedForest", "spanning_tree"]
 
 
 @pytest.mark.parametrize("name", FORESTS)
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # the compiler's
-def test_compiled_losses_of_forests_are_those_of_eager_torch(name):
-    samples = torch.randn(N, 3, generator=torch.Generator().manual_seed(2))
-    compiled = torch.compile(lambda e: 2 * LOSSES[name](e), backend="eager")
-    leaf = samples.clone().requires_grad_()
-    loss = compiled(leaf)
-    loss.backward()
-    value, gradient = value_and_gradient(name, samples, nullcontext())
-    assert torch.equal(loss.detach(), 2 * value)
-    assert torch.equal(leaf.grad, 2 * gradient)
-
-
-@pytest.mark.parametrize("name", FORESTS)
-@pytest.mark.parametrize("transform", ["grad", "vmap"])
-def test_transforms_of_losses_of_forests_are_refused(name, transform):
-    samples = torch.randn(2, N, 3, generator=torch.Generator().manual_seed(2))
-    module = name.split("-")[0]
-    message = f"{module} cannot be used inside a transform of torch.func"
-    with pytest.raises(ValueError, match=message):
-        if transform == "grad":
-            torch.func.grad(LOSSES[name])(samples[0])
-        else:
-            torch.func.vmap(LOSSES[name])(samples)
-
-
-@pytest.mark.parametrize("name", FORESTS)
 def test_second_gradients_of_losses_of_forests_are_refused(name):
     samples = torch.randn(N, 3, generator=torch.Generator().manual_seed(2))
     leaf = samples.requires_grad_()

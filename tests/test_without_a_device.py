@@ -5,8 +5,6 @@ fails as it does on a GPU. Never on fake CUDA tensors: their backward pass ends 
 process of a CPU build.
 """
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -36,7 +34,6 @@ pytestmark = pytest.mark.full
 
 N, K = 12, 3
 ATEN = torch.ops.aten
-PACKAGE = str(Path(cuts.__file__).resolve().parents[1])
 ROWS = np.random.RandomState(0).normal(size=(N, K))
 LABELS = np.where(np.arange(N) % 2, -1, np.arange(N) % K)
 GRAPH = np.abs(ROWS @ ROWS.T)

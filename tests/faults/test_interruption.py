@@ -1,7 +1,5 @@
 """FAULTS 27: Ctrl-C in the middle of a fit."""
 
-from importlib import import_module
-
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -76,20 +74,3 @@ def test_control_c(name, checks):
 @pytest.mark.parametrize("name", LONG_FITS)
 def test_control_c_at_thirty_moments(name, checks):
     interrupt(name, checks, 30)
-
-
-# Where a loop is cut so that a signal is seen: the operations of a piece, at most.
-PIECES = {
-    "_constrained._checked": 2**20,
-    "_trees._components": 2**20,
-    "_trees._kruskal": 2**21,
-    "_trees._prim": 2**27,
-    "_trees._boruvka": 1e9,
-}
-
-
-@pytest.mark.parametrize("name", PIECES)
-def test_a_kernel_states_its_operations_between_two_checks(name):
-    module = import_module(f"skdiffclust.forests.{name}")
-    (chunk,) = (value for key, value in vars(module).items() if key.endswith("_CHUNK"))
-    assert chunk <= PIECES[name]

@@ -385,6 +385,8 @@ def test_what_must_be_given(global_random_seed):
         make(61).fit(X, y)
     with pytest.raises(ValueError, match="contradict"):
         make().fit(X, must_link=[[0, 1]], cannot_link=[[0, 1]])
+    with pytest.raises(ValueError, match="Got the index 60.*links_to_incidence"):
+        make().fit(X, must_link=[[0, 60]])
     with pytest.raises(ValueError, match="'device' parameter"):
         make(device="nowhere").fit(X, y)
 

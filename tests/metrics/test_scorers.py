@@ -1,6 +1,5 @@
 """Scorers without labels, alone and in a search."""
 
-import pickle
 from functools import partial
 
 import numpy as np
@@ -16,8 +15,7 @@ from sklearn.metrics import (
     calinski_harabasz_score,
     silhouette_score,
 )
-from sklearn.model_selection import GridSearchCV, cross_validate
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
@@ -93,19 +91,6 @@ def test_floor_of_degenerate_labels(scorer, labels, global_random_seed):
     assert scorer(Fixed(), labelled(X, labels)) == FLOORS[scorer]
 
 
-@pytest.mark.parametrize("scorer", SCORERS)
-@pytest.mark.parametrize("n_samples", [1, 2])
-def test_floor_of_tiny_folds(scorer, n_samples):
-    X = labelled(np.arange(n_samples)[:, None], np.arange(n_samples))
-    assert scorer(Fixed(), X) == FLOORS[scorer]
-
-
-@pytest.mark.parametrize("scorer", SCORERS)
-def test_real_labels_beat_the_floor(scorer, blobs, global_random_seed):
-    X, _ = blobs
-    assert scorer(KMeans(4, random_state=global_random_seed).fit(X), X) > FLOORS[scorer]
-
-
 def test_unstable_labels_score_no_better_than_chance(blobs):
     X, _ = blobs
     # Noise draws anew each time: four standard errors of five resamples of 60 rows.
@@ -143,15 +128,6 @@ class Nested(ClusterMixin, BaseEstimator):
 
     def predict(self, X):
         return self.fitted_.predict(X)
-
-
-def test_a_scorer_with_options_is_pickled(blobs, global_random_seed):
-    X, _ = blobs
-    model = KMeans(4, random_state=global_random_seed).fit(X)
-    given = partial(silhouette_scorer, max_samples=50)
-    scorer = pickle.loads(pickle.dumps(given))
-    assert scorer(model, X) == silhouette_scorer(model, X, max_samples=50)
-    assert scorer(model, X) != silhouette_scorer(model, X)
 
 
 def test_path_silhouette_by_bellman_ford(global_random_seed):
@@ -281,26 +257,12 @@ def test_estimators_without_predict_are_refused(scorer, blobs):
 
 
 @pytest.mark.parametrize("scorer", SCORERS)
-def test_precomputed_relations_are_refused(scorer):
-    model = KNeighborsClassifier(1, metric="precomputed")
-    model.fit(1 - np.eye(3), [0, 1, 1])
-    with pytest.raises(ValueError, match="for a precomputed matrix. Got KNeigh"):
-        scorer(model, 1 - np.eye(3))
-
-
-@pytest.mark.parametrize("scorer", SCORERS)
 @pytest.mark.parametrize("value", [1, 10.0, "all"])
 def test_max_samples_refused(scorer, value, blobs):
     name = scorer.__name__
     message = rf"'max_samples' parameter of {name} .* range \[2, inf\). Got {value!r}"
     with pytest.raises(ValueError, match=message):
         scorer(Fixed(), blobs[0], max_samples=value)
-
-
-def test_n_resamples_refused(blobs, global_random_seed):
-    model = KMeans(4, random_state=global_random_seed).fit(blobs[0])
-    with pytest.raises(ValueError, match=r"'n_resamples' .* \[1, inf\). Got 0"):
-        stability_scorer(model, blobs[0], n_resamples=0)
 
 
 @pytest.mark.parametrize("scorer", SCORERS)
@@ -313,38 +275,6 @@ def test_search_finds_the_blobs(scorer, with_y, blobs, global_random_seed):
     search.fit(X, y if with_y else None)
     assert search.best_params_ == {"kmeans__n_clusters": 4}
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-
-
-@pytest.mark.parametrize("scorer", SCORERS)
-def test_scorers_pickle(scorer):
-    assert pickle.loads(pickle.dumps(scorer)) is scorer
-
-
-@pytest.mark.paper  # starting two processes takes seconds
-def test_scorers_run_in_other_processes(blobs):
-    X, _ = blobs
-    model = KMeans(4, random_state=0, n_init=1)
-    scoring = {scorer.__name__: scorer for scorer in SCORERS}
-    serial, parallel = (
-        cross_validate(model, X, scoring=scoring, n_jobs=jobs) for jobs in (None, 2)
-    )
-    for name in scoring:
-        assert_array_equal(parallel[f"test_{name}"], serial[f"test_{name}"])
-
-
-def test_several_scorers_in_one_search(blobs, global_random_seed):
-    X, _ = blobs
-    scoring = {scorer.__name__: scorer for scorer in SCORERS}
-    search = GridSearchCV(
-        KMeans(random_state=global_random_seed),
-        {"n_clusters": [1, 4]},
-        scoring=scoring,
-        refit="stability_scorer",
-        error_score="raise",
-    )
-    search.fit(X)
-    for name in scoring:
-        assert_array_equal(search.cv_results_[f"rank_test_{name}"], [2, 1])
 
 
 class Labelled(KMeans):

@@ -73,10 +73,10 @@ ROWS = {
         GraphCutClustering="cuts/test_choice.py::"
         "test_samples_without_clusters_are_warned_of",
         PRCut="cuts/test_choice.py::test_a_stream_keeps_the_number_that_was_chosen",
-        GEMINI="gemini/test_stability.py::test_one_gaussian_has_no_clear_number",
+        GEMINI=HERE + "test_number_of_clusters",
         SparseGEMINI=ONE_OF_A_PATH,
         SparseGEMINICV="gemini/test_sparse_gemini_cv.py::"
-        "test_the_number_is_chosen_with_the_penalty",
+        "test_the_number_is_found_with_the_features",
         SpanningForestEmbedding=PREDICTS_NOTHING,
         DeepClAM=DEEP + "test_number_of_clusters_is_found",
     ),
@@ -134,8 +134,7 @@ ROWS = {
     ),
     "``score``": cells(HERE + "test_score", SpanningForestClustering=NO_OBJECTIVE),
     "NaN: an error that names imputers; accepted by ClAM": cells(
-        VALUES + "test_missing_values_are_answered_with_an_imputer",
-        ClAM=VALUES + "test_rows_that_are_not_finite",
+        VALUES + "test_rows_that_are_not_finite",
     ),
     "``set_output``, feature names, float32": cells(
         HERE + "test_output",

@@ -35,7 +35,6 @@ ROWS = {
     ),
     "5 all samples equal": cells(
         "faults/test_values.py::test_all_rows_equal",
-        SpanningForestEmbedding="faults/test_values.py::test_an_embedding_of_equal_rows_is_one_point",
     ),
     "6 ``n_clusters`` that is none": cells(
         "faults/test_values.py::test_n_clusters_that_is_no_number_of_clusters",
@@ -50,10 +49,10 @@ ROWS = {
     "9 links that contradict": cells(
         "faults/test_constraints.py::test_contradiction_through_the_closure_names_the_pair",
         SparseGEMINICV=NO_LINKS,
-        SpanningForestEmbedding="faults/test_constraints.py::test_links_that_contradict_are_refused",
+        SpanningForestEmbedding="forests/test_spanning_forest_embedding.py::test_what_must_be_given",
     ),
     "10 clusters infeasible under links": cells(
-        "faults/test_constraints.py::test_fewer_clusters_than_classes_are_refused",
+        "faults/test_constraints.py::test_constraints_that_cannot_be_meant",
         SparseGEMINICV=NO_LINKS,
         SpanningForestEmbedding="faults/test_constraints.py::test_more_classes_than_clusters_give_no_negative_loss",
     ),
@@ -183,8 +182,9 @@ ROWS = {
         "test_compiled.py::test_nowhere_to_write_a_cache",
     ),
     "39 pairs of samples in a search": cells(
-        "faults/test_constraints.py::test_pairs_beyond_the_rows_are_refused",
+        "faults/test_constraints.py::test_constraints_that_cannot_be_meant",
         SparseGEMINICV=NO_LINKS,
+        SpanningForestEmbedding="forests/test_spanning_forest_embedding.py::test_what_must_be_given",
     ),
     "47 annotated data": cells(
         "faults/test_containers.py::test_annotated_data_is_refused_unread",
