@@ -29,20 +29,6 @@ ROOT = Path(__file__).resolve().parents[2]
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="There is no fork here.")
 
 
-def test_eight_threads_give_the_serial_labels(quick, blobs):
-    expected = quick.fit(blobs).labels_
-
-    def fit_and_predict(seed):
-        rows = np.random.default_rng(seed).permutation(len(blobs))
-        own = clone(quick).fit(blobs)
-        return own.labels_, quick.predict(blobs[rows]), rows
-
-    with ThreadPoolExecutor(8) as pool:
-        for labels, predicted, rows in pool.map(fit_and_predict, range(8)):
-            assert np.array_equal(labels, expected)
-            assert np.array_equal(predicted, expected[rows])
-
-
 def test_two_threads_give_the_serial_answer(estimator, blobs, fit, answer):
     expected = answer(fit(estimator, blobs), blobs)
     with ThreadPoolExecutor(2) as pool:

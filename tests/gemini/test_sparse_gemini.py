@@ -203,6 +203,11 @@ def test_the_step_before_the_objective_falls(
     assert replace(short_path, steps=steps).chosen == chosen
 
 
+def test_a_path_without_names_is_drawn(short_path):
+    lines = short_path.plot().lines_
+    assert len(lines["weights"]) == short_path.supports.shape[1]
+
+
 @pytest.mark.few_epochs
 @pytest.mark.parametrize("model", ["linear", "mlp"])
 @pytest.mark.parametrize("dynamic", [False, True])
