@@ -11,9 +11,10 @@ Trees are those of the public `minimum_spanning_tree`, with its checks. Parts:
 
 points, few, ten, wide, million (Euclidean trees), fits (whole fits beside the tree of
 the peer, also of integers and with min_samples=10), steps (fits where the algorithm
-may change), dense, dense_fit (matrices), sparse (graphs), growth (an hour; with
-``--record FILE`` its table goes to a CSV file), memmap, dask (with dask.distributed; a
-thread a process, so set OMP_NUM_THREADS=1 and NUMBA_NUM_THREADS=1).
+may change), dense, dense_fit (matrices), sparse (graphs), growth (an hour), blocks (a
+tree from a file, beside that in memory; with ``--record FILE`` the table of these two
+goes to a CSV file), dask (with dask.distributed; a thread a process, so set
+OMP_NUM_THREADS=1 and NUMBA_NUM_THREADS=1, for blocks as well).
 
 calibration  memberships over 100 trees under noise, and how often 100 held-out ones of
              another seed agree, and the largest is of the right class, by membership
@@ -24,10 +25,14 @@ consensus    the adjusted Rand index of the cut of the tree, and of the consensu
 import argparse
 import os
 import tempfile
+import threading
+import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 
 # Threads that spin while they wait would take the other thread's processor.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -51,6 +56,9 @@ from skdiffclust.forests import (
 N_RUNS = 5
 # Powers of ten of samples, by the number of features.
 GROWTH = {3: (4, 5, 6, 7), 10: (3, 4, 5, 6), 50: (3, 4, 5, 6)}
+# Powers of ten of samples of three features, in files.
+IN_FILES = (5, 6, 7)
+BLOCKS_HEADER = ["samples", "tree", "seconds", "bytes / sample"]
 GROWTH_HEADER = ["features", "samples", "seconds", "exponent", "memory / data"]
 
 
@@ -271,22 +279,59 @@ def growth(path=None, sizes=GROWTH):
     record(rows, path)
 
 
-def memmap():
-    """A million rows from a file, by blocks."""
+@contextmanager
+def anonymous_memory():
+    """Give a list the most bytes in the block, files that are mapped not counted."""
+
+    def held():
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        return 1024 * int(status.split("RssAnon:")[1].split()[0])
+
+    def watch():
+        while not is_over.wait(0.02):
+            most[0] = max(most[0], held())
+
+    most = [held()]
+    is_over = threading.Event()
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield most
+    finally:
+        is_over.set()
+        watcher.join()
+
+
+def tree_of_file(path, by_blocks):
+    """Return the processor seconds of a tree, the bytes a sample, and the tree."""
+    X = np.load(path, mmap_mode="r")
+    grow = minimum_spanning_tree_by_blocks if by_blocks else minimum_spanning_tree
+    minimum_spanning_tree_by_blocks(np.array(X[:5000]), n_blocks=4)  # kernels
+    minimum_spanning_tree(np.array(X[:10_000]))
+    with anonymous_memory() as most:
+        spent, tree = seconds(grow, X)
+    return spent, most[0] / len(X), (tree.edges[::1000], tree.lengths)
+
+
+def blocks(path=None, sizes=IN_FILES):
+    """Record trees of samples in files, by blocks and in memory, each in a process."""
+    rows = [BLOCKS_HEADER]
+    context = get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
-        path = f"{folder}/X.npy"
-        np.save(path, manifold(10**6, 10))
-        before, X = peak_memory(), np.load(path, mmap_mode="r")
-        seconds, _, tree = both_clocks(
-            lambda: minimum_spanning_tree_by_blocks(X, n_blocks=4)
-        )
-        print(
-            f"memmap of 10^6 x 10 in 4 blocks: {seconds:.1f} s, peak memory "
-            f"{peak_memory() / 2**30:.2f} GiB ({before / 2**30:.2f} before)",
-            flush=True,
-        )
-        error = abs(tree.lengths.sum() / weight_of_tree(np.array(X)) - 1)
-        print(f"differs from the weight of the tree at once by {error:.0e}")
+        for e in sizes:
+            file = f"{folder}/X.npy"
+            np.save(file, normal(10**e, 3))
+            found = []
+            for by_blocks in (True, False):
+                with ProcessPoolExecutor(1, context) as pool:
+                    run = pool.submit(tree_of_file, file, by_blocks).result()
+                found.append(run)
+                name = "by blocks" if by_blocks else "in memory"
+                spent = np.format_float_positional(run[0], 3, fractional=False)
+                rows.append([10**e, name, spent.rstrip("."), f"{run[1]:.0f}"])
+            same = map(np.array_equal, found[0][2], found[1][2])
+            print(f"10^{e}: same tree: {all(same)}", flush=True)
+    record(rows, path)
 
 
 def dask():
@@ -298,6 +343,10 @@ def dask():
         with joblib.parallel_config("dask"):
             return minimum_spanning_tree_by_blocks(X)
 
+    def spent(client):
+        return time.process_time() + sum(client.run(time.process_time).values())
+
+    one, two = [], []
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/X.npy"
         np.save(path, normal(200_000, 10))
@@ -307,22 +356,26 @@ def dask():
             LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster,
             Client(cluster) as client,
         ):
-            by_dask(X[:5000])  # kernels are loaded
-            two = [both_clocks(by_dask, X) for _ in range(N_RUNS)]
+            for _ in range(2):
+                by_dask(X[:20_000])  # kernels are loaded
+            for _ in range(N_RUNS):
+                begun = spent(client)
+                wall, _, tree = both_clocks(by_dask, X)
+                two.append((wall, spent(client) - begun))
             workers = client.run(peak_memory).values()
             coordinator = peak_memory()
-        one = [both_clocks(minimum_spanning_tree, X) for _ in range(N_RUNS)]
-    same = all(
-        np.array_equal(tree.edges, one[0][2].edges)
-        and np.array_equal(tree.lengths, one[0][2].lengths)
-        for *_, tree in two
-    )
-    seconds = [np.median([run[0] for run in runs]) for runs in (one, two)]
+        for _ in range(N_RUNS):
+            wall, cpu, expected = both_clocks(minimum_spanning_tree, X)
+            one.append((wall, cpu))
+    same = np.array_equal(tree.edges, expected.edges)
+    same &= np.array_equal(tree.lengths, expected.lengths)
+    (wall, cpu), (two_wall, two_cpu) = np.median([one, two], axis=1)
     print(
-        f"200 000 x 10: one process {seconds[0]:.1f} s, two of dask {seconds[1]:.1f} s "
-        f"({seconds[0] / seconds[1]:.2f} x), same tree: {same}, peak memory of the "
-        f"coordinator {coordinator / 2**20:.0f} MiB ({before / 2**20:.0f} before), of "
-        f"workers {', '.join(f'{size / 2**20:.0f}' for size in workers)} MiB"
+        f"200 000 x 10: one process {wall:.1f} s, two of dask {two_wall:.1f} s "
+        f"({wall / two_wall:.2f} x faster); processor time {cpu:.1f} s and "
+        f"{two_cpu:.1f} s ({two_cpu / cpu:.2f} x); same tree: {same}; peak memory of "
+        f"the coordinator {coordinator / 2**20:.0f} MiB ({before / 2**20:.0f} before), "
+        f"of workers {', '.join(f'{size / 2**20:.0f}' for size in workers)} MiB"
     )
 
 
@@ -395,27 +448,29 @@ PARTS = {
     "dense": dense,
     "dense_fit": dense_fit,
     "sparse": sparse,
-    "memmap": memmap,
     "dask": dask,
     "calibration": calibration,
     "consensus": consensus,
 }
 
 
+RECORDED = {"growth": growth, "blocks": blocks}
+
+
 def main():
     """Print the parts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", default=["points", "dense", "sparse"])
-    parser.add_argument("--record", metavar="FILE", help="of growth: a CSV file")
+    parser.add_argument("--record", metavar="FILE", help="of growth or blocks: a CSV")
     options = parser.parse_args()
     names = "numpy numba scipy scikit-learn fastcluster hdbscan fast_hdbscan"
     print(versions(*names.split(), "quitefastmst", "dask"))
     warnings.simplefilter("ignore")
-    if options.parts != ["dask"]:  # that has the memory of its own kernels only
+    if not {"dask", "blocks"} & {*options.parts}:  # they have that of their kernels
         skdiffclust.warmup()
     for part in options.parts:
-        if part == "growth":
-            growth(options.record)
+        if part in RECORDED:
+            RECORDED[part](options.record)
         else:
             PARTS[part]()
 

@@ -45,6 +45,23 @@ def forest_growth(folder=FOLDER):
     ax.grid(color="0.9")
 
 
+def forest_blocks(folder=FOLDER):
+    """Draw time and memory of trees by blocks and in memory."""
+    _, rows = read("forest_blocks.csv", folder)
+    _, axes = plt.subplots(1, 2, figsize=(6.4, 3.4), layout="constrained")
+    for name, marker in (("by blocks", "o"), ("in memory", "s")):
+        own = [[float(row[c]) for c in (0, 2, 3)] for row in rows if row[1] == name]
+        n, seconds, memory = np.array(own).T
+        for ax, values in zip(axes, (seconds, memory), strict=True):
+            ax.loglog(n, values, marker=marker, label=name)
+    axes[0].set_ylabel("processor time (seconds)")
+    axes[1].set_ylabel("memory (bytes per sample)")
+    for ax in axes:
+        ax.set_xlabel("number of samples")
+        ax.grid(color="0.9")
+    axes[0].legend()
+
+
 def missing_values(folder=FOLDER):
     """Draw the error of imputed values by the share that is hidden."""
     heading, rows = read("missing_values.csv", folder)

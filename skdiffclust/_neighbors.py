@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 import scipy.sparse as sp
 from scipy.spatial import cKDTree
+from sklearn.utils import gen_batches
 from sklearn.utils.extmath import safe_sparse_dot
 
 from skdiffclust._duplicates import equal_rows, first_duplicates
@@ -29,6 +30,9 @@ _TREE_MAX_FEATURES = 10
 _TREE_SLACK = 1e-12  # far above the rounding of a sum of _TREE_MAX_FEATURES squares
 # Metrics of sparse samples, as functions of squared Euclidean distances.
 SPARSE_METRICS = ("euclidean", "l2", "sqeuclidean", "cosine")
+# Training rows among which the nearest is searched at once: the search copies them and
+# needs 50 bytes for each.
+_TRAINING_ROWS = 2**22
 _ROWS = 512
 _NORMED_ROWS = 64
 _LARGEST = np.finfo(np.float64).max / 16
@@ -136,13 +140,23 @@ def nearest_sample(X_train, X, *, metric="euclidean"):
     The result for a row depends on that row and X_train only.  Euclidean and cosine
     distances use a k-d tree up to 10 features, and above that matrix products that
     only rule rows out: the rest is measured by differences.  Memory is bounded by
-    blocks, beside the answer.
+    blocks of both, beside the answer.
     """
     if isinstance(metric, str) and metric == "precomputed":
         indices = X.argmin(axis=1).astype(np.int64, copy=False)
         return indices, X[np.arange(len(X)), indices].astype(np.float64)
-    indices, distances = k_nearest(X_train, X, 1, metric)
-    return indices[:, 0], distances[:, 0]
+    is_dense = not (sp.issparse(X_train) or sp.issparse(X))
+    if not (is_dense and isinstance(metric, str) and metric in EUCLIDEAN_FORMS):
+        indices, distances = k_nearest(X_train, X, 1, metric)
+        return indices[:, 0], distances[:, 0]
+    indices = np.zeros(X.shape[0], dtype=np.int64)
+    distances = np.full(X.shape[0], np.inf)
+    for block in gen_batches(X_train.shape[0], _TRAINING_ROWS):
+        nearest, near = k_nearest(X_train[block], X, 1, metric)
+        is_nearer = near[:, 0] < distances
+        indices[is_nearer] = block.start + nearest[is_nearer, 0]
+        distances[is_nearer] = near[is_nearer, 0]
+    return indices, distances
 
 
 def k_nearest(T, X, k, metric="euclidean"):

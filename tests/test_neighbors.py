@@ -136,6 +136,21 @@ def test_nearest_row_never_loses_an_equal_row_beside_an_outlier(d, global_random
     assert_array_equal(distances, 0.0)
 
 
+@pytest.mark.parametrize("d", [2, 12])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_nearest_row_in_blocks_of_training_rows(
+    d, metric, monkeypatch, global_random_seed
+):
+    rng = np.random.default_rng(global_random_seed)
+    T = rng.integers(1, 4, (500, d)) * 1.0
+    X = np.concatenate([T[::7], rng.integers(1, 4, (60, d)), rng.normal(size=(60, d))])
+    expected = nearest_sample(T, X, metric=metric)
+    monkeypatch.setattr("skdiffclust._neighbors._TRAINING_ROWS", 64)
+    found = nearest_sample(T, X, metric=metric)
+    assert np.array_equal(found[0], expected[0])
+    assert np.array_equal(found[1], expected[1])
+
+
 def test_nearest_row_precomputed():
     D = np.array([[3, 1, 1], [0, 2, 0]])
     indices, distances = nearest_sample(None, D, metric="precomputed")

@@ -76,6 +76,15 @@ def test_growth_of_forests_is_recorded(load, tmp_path):
     assert_same_format(tmp_path / "table.csv", "forest_growth.csv")
 
 
+@pytest.mark.full
+def test_trees_by_blocks_are_recorded(load, tmp_path):
+    load("bench_forest").blocks(tmp_path / "table.csv", (3,))
+    heading, rows = read(tmp_path / "table.csv")
+    assert heading == read(FOLDER / "forest_blocks.csv")[0]
+    assert [row[:2] for row in rows] == [["1000", "by blocks"], ["1000", "in memory"]]
+    assert_same_format(tmp_path / "table.csv", "forest_blocks.csv")
+
+
 def test_classes_without_labels_are_recorded(load, tmp_path):
     pytest.importorskip("torch")
     bench = load("bench_learning")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_array
+from sklearn.utils import check_array, gen_batches
 
 from skdiffclust._compat import StrOptions, validate_params
 from skdiffclust._pairwise import METRICS
@@ -15,7 +15,10 @@ from skdiffclust.forests._hierarchy._spanning_tree import (
     free_tree,
 )
 from skdiffclust.forests._trees._distances import lengths_of
-from skdiffclust.forests._trees._tree import cut_order
+from skdiffclust.forests._trees._tree import cut_order, is_in_cut_order
+
+# Edges that are checked at once.
+_AT_ONCE = 2**18
 
 
 @validate_params(
@@ -94,7 +97,7 @@ def given_tree(tree, lengths, is_euclidean):
             "then computed."
         )
     n_samples = len(points)
-    edges = np.sort(tree.edges, axis=1).astype(np.int64, copy=False)
+    edges = np.asarray(tree.edges)
     lengths = np.asarray(tree.lengths, dtype=np.float64)
     title = "The 'tree' parameter of SpanningForestClustering.fit"
     if edges.shape != (n_samples - 1, 2) or lengths.shape != (n_samples - 1,):
@@ -104,14 +107,29 @@ def given_tree(tree, lengths, is_euclidean):
             "instead."
         )
     check_spans(edges, n_samples, title)
-    squares = np.zeros(n_samples - 1)
-    for feature in points.T:
-        squares += np.square(feature[edges[:, 0]] - feature[edges[:, 1]])
-    if not np.allclose(np.sqrt(squares), lengths, rtol=1e-6, atol=0.0):
+    # What is given in order is not copied.
+    if (edges[:, 0] > edges[:, 1]).any():
+        edges = np.sort(edges, axis=1)
+    if not all(
+        _are_distances(points, edges[block], lengths[block])
+        for block in gen_batches(n_samples - 1, _AT_ONCE)
+    ):
         raise ValueError(
             f"{title} must have the Euclidean distances between samples of X as its "
             "lengths. Got different lengths instead. Check that it was computed from "
             "the same samples, in the same order and units."
         )
-    order = cut_order(edges, lengths)
-    return SpanningTree(edges[order], lengths[order])
+    if not is_in_cut_order(edges, lengths):
+        order = cut_order(edges, lengths)
+        edges = edges[order]
+        lengths = lengths[order]
+    return SpanningTree(edges, lengths)
+
+
+def _are_distances(points, edges, lengths):
+    """Whether lengths (m,) are the Euclidean distances of the ends of edges (m, 2)."""
+    squares = np.zeros(len(edges))
+    for feature in points.T:
+        first, second = feature[edges.T].astype(np.float64)
+        squares += np.square(first - second)
+    return np.allclose(np.sqrt(squares), lengths, rtol=1e-6, atol=0.0)

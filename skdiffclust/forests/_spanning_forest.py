@@ -42,6 +42,15 @@ from skdiffclust.forests._trees._distances import lengths_of, mutual_reachabilit
 from skdiffclust.forests._trees._samples import checked_weights, samples_in_order
 
 _EUCLIDEAN = ("euclidean", "l2")
+# Fitted attributes that take O(n) time and memory, which most users do not need.
+_WHEN_ASKED_FOR = (
+    "linkage_",
+    "children_",
+    "distances_",
+    "forest_edges_",
+    "outlier_scores_",
+    "n_clusters_curve_",
+)
 
 
 def _has_consensus(estimator):
@@ -152,7 +161,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         for more than 16384 samples, a sparse graph, and with a `distance_threshold`.
     children_, distances_, linkage_ : ndarray
         The tree as in :class:`~sklearn.cluster.AgglomerativeClustering` and as scipy's
-        linkage matrix, without constraints. Leaves are numbered from 0 up.
+        linkage matrix, without constraints; made when asked for. Leaves are numbered
+        from 0 up.
     cut_distance_ : float
         Length of the shortest edge that was cut, before moves; infinite if none was.
     n_clusters_curve_ : dict of ndarrays, or None
@@ -316,7 +326,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         samples = samples_in_order(X, weights, metric, by_index=tree is not None)
         order = samples.order
         if constraints is not None:
-            constraints = restrict(constraints, samples.rows)
+            rows = samples.numbers(np.arange(samples.X.shape[0]))
+            constraints = restrict(constraints, rows)
 
         growth = task.subtask("tree")
         lengths = lengths_of(samples.X, metric, samples.firsts, is_clean=is_clean)
@@ -327,7 +338,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         how = {"algorithm": self.algorithm, "n_jobs": self.n_jobs}
         if constraints is not None:
             constrained = grow_tree(lengths, constraints, n_clusters=n_clusters, **how)
-        is_free = constraints is None and len(order) == X.shape[0]
+        is_free = constraints is None and samples.kept is None
         if tree is None:
             grown = free_tree(lengths, **how)
         else:
@@ -356,7 +367,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             rng = check_random_state(self.random_state)
             graph = perturbed_edges(lengths, grown)
             memberships = memberships_under_noise(
-                cut, hierarchy, graph, order, noise, rng, task
+                cut, hierarchy, graph, samples.positions(), noise, rng, task
             )
             labels = memberships.argmax(axis=1) if self.consensus else labels
 
@@ -364,9 +375,9 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         self._metric = metric
         self._weights = weights
         self._place, *self._aside = samples.predicted(X, metric)
-        self.labels_ = labels[self._place]
+        self.labels_ = self._of_all(labels)
         if memberships is not None:
-            self.memberships_ = memberships[self._place]
+            self.memberships_ = self._of_all(memberships)
             if self.consensus:
                 self.probabilities_ = self.memberships_.max(axis=1)
             self.n_clusters_ = memberships.shape[1]
@@ -375,17 +386,12 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
 
     def _publish(self, tree, hierarchy, cut, samples):
         """Assign the fitted attributes of the samples of positive weight."""
-        stale = "memberships_", "probabilities_", "outlier_scores_", "n_clusters_curve_"
-        drop_stale(self, stale)
+        drop_stale(self, ("memberships_", "probabilities_", *_WHEN_ASKED_FOR))
         kept = samples.kept
         self.hierarchy_ = hierarchy
-        self.edges_ = kept[tree.edges]
+        self.edges_ = tree.edges if kept is None else kept[tree.edges]
         self.edge_lengths_ = tree.lengths
-        self.linkage_ = hierarchy.linkage
-        self.children_ = self.linkage_[:, :2].astype(np.int64)
-        self.distances_ = self.linkage_[:, 2]
-        self.n_leaves_ = len(kept)
-        self.forest_edges_ = kept[cut.edges]
+        self.n_leaves_ = len(tree.edges) + 1
         self.solver_ = cut.solver
         self.cut_distance_ = cut.distance
         self.n_clusters_ = cut.n_clusters
@@ -393,6 +399,33 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         self.structure_p_value_ = cut.p_value
         self._cut = cut
         self._samples = samples.without_distances(self.metric)
+
+    def _of_all(self, values):
+        """Return values of all samples (n, ...) from those of positive weight."""
+        return values if self._place is None else values[self._place]
+
+    @cached_property
+    def linkage_(self):
+        """The tree as scipy's linkage matrix; made when asked for."""
+        check_is_fitted(self)
+        return self.hierarchy_.linkage
+
+    @cached_property
+    def children_(self):
+        """The tree as of AgglomerativeClustering; made when asked for."""
+        return self.linkage_[:, :2].astype(np.int64)
+
+    @cached_property
+    def distances_(self):
+        """Lengths at which `children_` are joined; made when asked for."""
+        return self.linkage_[:, 2]
+
+    @cached_property
+    def forest_edges_(self):
+        """Edges of the forest of the clusters; made when asked for."""
+        check_is_fitted(self)
+        kept = self._samples.kept
+        return self._cut.edges if kept is None else kept[self._cut.edges]
 
     @cached_property
     def outlier_scores_(self):
@@ -428,7 +461,9 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         nearest, distances = self._nearest(X)
         labels = self.labels_[nearest]
         if within_cut:
-            longest = self._cut.longest_edges(self.labels_[self._samples.kept])
+            kept = self._samples.kept
+            own = self.labels_ if kept is None else self.labels_[kept]
+            longest = self._cut.longest_edges(own)
             labels = np.where(distances <= longest[labels], labels, -1)
         return labels
 
@@ -523,7 +558,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             distance_threshold=distance_threshold,
             samples=self._samples_of_null(n_clusters, self._samples.X),
         )
-        labels = cut.labels[self._place]
+        labels = self._of_all(cut.labels)
         is_noise = np.zeros(len(labels), dtype=bool)
         if max_outlier_score is not None:
             is_noise |= self._outlier_scores(core_radii, labels) > max_outlier_score
@@ -534,7 +569,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     def _outlier_scores(self, radii_of, labels):
         """Return scores by radii, which are at least the distance for weight zero."""
         aside, distances = self._aside
-        radii = radii_of(self.linkage_, self.hierarchy_.weights)[self._place]
+        radii = radii_of(self.hierarchy_.plain_tree, self.hierarchy_.weights)
+        radii = self._of_all(radii)
         radii[aside] = np.maximum(radii[aside], distances)
         return outlier_scores(radii, labels, self._weights)
 

@@ -1,5 +1,6 @@
 """SpanningForestClustering, against scipy, its definition, and bad input."""
 
+import pickle
 import tracemalloc
 import warnings
 from itertools import product
@@ -638,6 +639,40 @@ def test_a_fit_to_a_file_with_a_tree_does_not_copy_it(tmp_path, global_random_se
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < X.nbytes / 2
+
+
+@pytest.mark.parametrize("cut_rule", ["size_weighted", "longest"])
+def test_a_fit_with_a_tree_is_lean(cut_rule, tmp_path, global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    np.save(tmp_path / "X.npy", rng.normal(size=(200_000, 3)))
+    X = np.load(tmp_path / "X.npy", mmap_mode="r")
+    tree = minimum_spanning_tree_by_blocks(X)
+    model = SpanningForestClustering(3, cut_rule=cut_rule)
+    model.fit(X, tree=tree)  # kernels are loaded
+    model = SpanningForestClustering(3, cut_rule=cut_rule)
+    tracemalloc.start()
+    model.fit(X, tree=tree)
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 90 * len(X)
+    assert kept < 24 * len(X)
+    assert np.shares_memory(model.edges_, tree.edges)
+
+
+def test_attributes_that_are_made_when_asked_for(global_random_seed):
+    X, _ = make_blobs(300, centers=4, random_state=global_random_seed)
+    names = "linkage_", "children_", "distances_", "forest_edges_", "outlier_scores_"
+    model = SpanningForestClustering(4)
+    assert not any(hasattr(model, name) for name in names)
+    model.fit(X)
+    assert not set(names) & set(vars(model))
+    loaded = pickle.loads(pickle.dumps(model))
+    for name in names:
+        assert np.array_equal(getattr(model, name), getattr(loaded, name))
+    assert np.array_equal(model.linkage_[:, :2], model.children_)
+    model.fit(X[:100])
+    assert not set(names) & set(vars(model))
+    assert len(model.children_) == 99
 
 
 def test_trees_of_other_samples_are_refused():

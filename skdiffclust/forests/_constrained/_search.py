@@ -8,6 +8,7 @@ from skdiffclust._constraints import number_by_first_row
 from skdiffclust._validation import is_small_dense
 from skdiffclust.forests._constrained._problem import ConstrainedProblem, conflicts_of
 from skdiffclust.forests._hierarchy._cut_hierarchy import labels_by_size
+from skdiffclust.forests._hierarchy._spanning_tree import SpanningTree
 from skdiffclust.forests._trees._tree import components, cut_order
 
 # Lengths computed at a time, 8 MB of them.
@@ -23,7 +24,7 @@ def improve_tree_cut(cut, lengths, samples, constraints, can_move=True):
     is_small = is_small_dense(lengths.n_samples) and lengths.between is not None
     if not (can_move and is_small):
         return replace(cut, solver="greedy")
-    order = samples.order
+    order = samples.positions()
     weights = samples.weights
     affinity = _affinities(lengths)
     groups = constraints.groups
@@ -41,13 +42,14 @@ def improve_tree_cut(cut, lengths, samples, constraints, can_move=True):
     values = -affinity[edges[:, 0], edges[:, 1]]
     edges = order[edges]
     in_order = cut_order(edges, values)
+    forest = SpanningTree(edges[in_order], values[in_order])
     parts = np.empty_like(labels)
     parts[order] = labels
     return replace(
         cut,
         labels=labels_by_size(parts, weights),
-        edges=edges[in_order],
-        lengths=values[in_order],
+        tree=forest,
+        is_cut=np.zeros(len(values), dtype=bool),
         solver="local_search",
     )
 

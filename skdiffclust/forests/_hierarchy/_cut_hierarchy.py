@@ -45,6 +45,10 @@ class TreeCut:
     ----------
     labels : ndarray of shape (n_samples,), int64
         Clusters, the trees of the forest, from 0 by decreasing size.
+    tree : SpanningTree
+        The tree that was cut, or a forest that was found under constraints.
+    is_cut : ndarray of shape (n_edges,), bool
+        Which of its edges are cut.
     edges : ndarray of shape (n_samples - n_clusters, 2), int64
         Edges of the forest, the longest first.
     lengths : ndarray of shape (n_samples - n_clusters,), float64
@@ -70,8 +74,8 @@ class TreeCut:
     """
 
     labels: np.ndarray
-    edges: np.ndarray
-    lengths: np.ndarray
+    tree: "SpanningTree"
+    is_cut: np.ndarray
     distance: float
     min_cluster_size: float
     scores: np.ndarray | None = None
@@ -84,7 +88,17 @@ class TreeCut:
     @property
     def n_clusters(self) -> int:
         """Number of clusters."""
-        return len(self.labels) - len(self.edges)
+        return len(self.labels) - int(np.count_nonzero(~self.is_cut))
+
+    @property
+    def edges(self) -> np.ndarray:
+        """Edges of the forest, made when asked for."""
+        return self.tree.edges.compress(~self.is_cut, axis=0)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Their lengths, made when asked for."""
+        return self.tree.lengths[~self.is_cut]
 
     def longest_edges(self, labels) -> np.ndarray:
         """Return the length of the longest edge inside each cluster.
@@ -118,6 +132,8 @@ class CutHierarchy:
     ----------
     tree : SpanningTree
         The tree that is cut, with `may_cut` false where equal samples are joined.
+    plain_tree : SpanningTree
+        The tree without constraints, that of the `linkage`.
     linkage : ndarray of shape (n_samples - 1, 4), float64
         The dendrogram of single linkage, in the format of scipy.
     sizes : ndarray of shape (n_samples,), float64, or None
@@ -152,12 +168,17 @@ class CutHierarchy:
     """
 
     tree: "SpanningTree"
-    linkage: np.ndarray
+    plain_tree: "SpanningTree"
     sizes: np.ndarray | None
     weights: np.ndarray | None
     min_cluster_size: float = 1
 
     __repr__ = short_repr
+
+    @property
+    def linkage(self) -> np.ndarray:
+        """The dendrogram of single linkage, made when asked for in O(n) time."""
+        return self.plain_tree.linkage()
 
     def with_tree(self, tree) -> Self:
         """Return the hierarchy of another tree of the same samples, of these sizes.
@@ -173,7 +194,7 @@ class CutHierarchy:
         Returns
         -------
         hierarchy : CutHierarchy
-            With the `linkage`, `sizes` and `weights` of this one.
+            With the `plain_tree`, `sizes` and `weights` of this one.
         """
         if not len(tree.lengths) or tree.lengths[-1] >= 0:
             tree = replace(tree, may_cut=tree.may_cut & (tree.lengths > 0))
@@ -342,11 +363,12 @@ class CutHierarchy:
         ValueError
             If distances are negative, which have no density.
         """
-        if len(self.linkage) and self.linkage[0, 2] < 0:
+        lengths = self.plain_tree.lengths
+        if len(lengths) and lengths[-1] < 0:
             raise ValueError(
                 "The 'X' parameter of the fit must have no negative distances for "
-                f"condensed_tree. Got a length of {self.linkage[0, 2]:g} instead. Use "
-                "the linkage."
+                f"condensed_tree. Got a length of {lengths[-1]:g} instead. Use the "
+                "linkage."
             )
         return condense(self.linkage, min_cluster_size, self.weights)
 
@@ -358,12 +380,11 @@ class CutHierarchy:
     def _make(self, is_cut, min_size, scores=None, choice=None):
         """Return the TreeCut without the edges (n - 1,) that are cut."""
         tree = self.tree
-        edges = tree.edges.compress(~is_cut, axis=0)
-        parts = components(edges, len(tree.edges) + 1)
+        parts = components(tree.edges, len(tree.edges) + 1, ~is_cut)
         return TreeCut(
             labels_by_size(parts, self.weights),
-            edges,
-            tree.lengths[~is_cut],
+            tree,
+            is_cut,
             float(tree.lengths[is_cut].min(initial=np.inf)),
             min_size,
             scores,

@@ -64,7 +64,8 @@ class SpanningTree:
     def __post_init__(self) -> None:
         edges = np.asarray(self.edges, dtype=np.int64)
         lengths = np.asarray(self.lengths, dtype=np.float64)
-        may_cut = np.ones(lengths.shape) if self.may_cut is None else self.may_cut
+        may_cut = self.may_cut
+        may_cut = np.ones(lengths.shape, dtype=bool) if may_cut is None else may_cut
         set_field = object.__setattr__  # of a frozen instance
         set_field(self, "edges", edges if edges.size else edges.reshape(0, 2))
         set_field(self, "lengths", lengths)
@@ -159,7 +160,6 @@ class SpanningTree:
                     f"{weights.sum():g}, so they count as less than two samples: too "
                     "few for a cluster. Divide the weights by their mean.",
                 )
-        linkage = tree.linkage()
         sizes = None
         if cut_rule == "size_weighted":
             if len(tree.lengths) and tree.lengths[-1] < 0:
@@ -168,8 +168,8 @@ class SpanningTree:
                     f"negative. Got a length of {tree.lengths[-1]:g}, which the "
                     "size-weighted rule would multiply."
                 )
-            sizes = core_sizes(core_radii(linkage, weights), linkage, weights)
-        hierarchy = CutHierarchy(tree, linkage, sizes, weights, min_cluster_size)
+            sizes = core_sizes(core_radii(tree, weights), tree, weights)
+        hierarchy = CutHierarchy(tree, tree, sizes, weights, min_cluster_size)
         return hierarchy.with_tree(tree)
 
 

@@ -27,6 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skdiffclust.forests._trees._compilation_threshold import compiled_above_small
+from skdiffclust.forests._trees._index import small_index
 
 # Chosen on public data sets; from 0.5 to 1 results differ little.
 SIZE_POWER = 0.75
@@ -86,30 +87,15 @@ def cut(tree, n_cuts, *, sizes=None, weights=None, min_size=1, smallest=1):
     if sizes is None and min_size <= 1:
         positions = np.flatnonzero(tree.may_cut)[:n_cuts]
         return Cuts(positions, tree.lengths[positions], 1)
-    n_samples = len(tree.edges) + 1
     n_cuts = min(n_cuts, np.count_nonzero(tree.may_cut))
     if n_cuts < 1:
         return Cuts(np.empty(0, dtype=np.int64), np.empty(0), min_size)
-    preorder, counts, edges = rooted(tree.edges)
     power = 0.0 if sizes is None else SIZE_POWER
-    counted = np.isfinite(tree.lengths) & (tree.lengths > 0)
-    logs = np.log(tree.lengths, out=np.zeros(n_samples - 1), where=counted)
-    sums = [
-        counts * 1.0 if each is None else _sums_below(each[preorder], counts)
-        for each in (sizes, weights)
-    ]
-    lengths = np.where(tree.may_cut, tree.lengths, -np.inf)
-    of_edges = (
-        edges,
-        np.append(lengths, -np.inf)[edges],
-        np.append(logs, 0.0)[edges],
-        np.append(counted, False)[edges],
-    )
     waiting = []
     largest = []
     done = set()
     exhausted = []
-    pending = [_Part(*of_edges, counts, *sums)]
+    pending = [_whole(tree, sizes, weights)]
     positions = []
     scores = []
     while len(positions) < n_cuts:
@@ -136,6 +122,25 @@ def cut(tree, n_cuts, *, sizes=None, weights=None, min_size=1, smallest=1):
         else:
             break
     return Cuts(np.array(positions, dtype=np.int64), np.array(scores), min_size)
+
+
+def _whole(tree, sizes, weights):
+    """Return a tree as the one `_Part` of it."""
+    index = np.empty(0, dtype=small_index(len(tree.edges)))
+    preorder, counts, edges = rooted(tree.edges, index)
+    sums = [
+        counts.copy() if each is None else _sums_below(each[preorder], counts)
+        for each in (np.ones(len(counts)) if sizes is None else sizes, weights)
+    ]
+    # The first sample has no edge above it.
+    lengths = tree.lengths[edges]
+    lengths[0] = 0.0
+    counted = np.isfinite(lengths) & (lengths > 0)
+    logs = np.log(lengths, out=np.zeros(len(lengths)), where=counted)
+    may_cut = tree.may_cut[edges]
+    may_cut[0] = False
+    lengths[~may_cut] = -np.inf
+    return _Part(edges, lengths, logs, counted, counts, *sums)
 
 
 class _Part(NamedTuple):
@@ -175,29 +180,34 @@ class _BestCut(NamedTuple):
 
 def _best_cut(part, min_size, power):
     """Return the best cut of a part, or None where nothing may be cut."""
-    scores = np.concatenate(
-        [
-            _scores(slice(first, first + _AT_ONCE), part, min_size, power)
-            for first in range(0, len(part.edges), _AT_ONCE)
-        ]
-    )
-    score = scores.max()
-    if score == -np.inf:
-        return None
-    best, rank = scores, 2
+    firsts = []
+    for first in range(0, len(part.edges), _AT_ONCE):
+        block = slice(first, first + _AT_ONCE)
+        scores = _scores(block, part, min_size, power)
+        firsts.append(_first_of(scores, np.arange(first, first + len(scores)), part))
+    score, _, place = best = min(firsts)
     if score == np.inf:
-        rank = 0
-    elif power and score > 0:
+        return None
+    rank = 0 if score == -np.inf else 2
+    if rank and power and score < 0:
         clear = _clear_gaps(part)
-        if (scores[clear] > 0).any():
-            best, rank = np.full(len(scores), -np.inf), 1
-            best[clear] = scores[clear]
-    places = np.flatnonzero(best == best.max())
-    # The first of equal scores in cut order is taken.
-    place = places[np.argmin(part.edges[places])]
-    return _BestCut(
-        rank, -float(best[place]), int(part.edges[place]), float(score), place, part
-    )
+        scores = _scores(clear, part, min_size, power)
+        if (scores > 0).any():
+            rank = 1
+            best = _first_of(scores, clear, part)
+    negative, edge, place = best
+    return _BestCut(rank, negative, edge, -score, place, part)
+
+
+def _first_of(scores, places, part):
+    """Return the largest score, its sign changed, with its edge and place.
+
+    The first of equal scores in cut order is taken.
+    """
+    score = scores.max()
+    ties = places[scores == score]
+    place = ties[np.argmin(part.edges[ties])]
+    return -float(score), int(part.edges[place]), int(place)
 
 
 def _scores(block, part, min_size, power):
@@ -220,8 +230,20 @@ def _scores(block, part, min_size, power):
 
 def _sums_below(values, counts):
     """Return the sums of values (n,) below each sample, in preorder."""
-    sums = np.append(0.0, np.cumsum(values))
-    return sums[np.arange(len(counts)) + counts] - sums[:-1]
+    total = _running_sums(values)
+    sums = np.empty(len(counts))
+    for first in range(0, len(counts), _AT_ONCE):
+        block = slice(first, first + _AT_ONCE)
+        ends = np.arange(first, first + len(counts[block])) + counts[block]
+        sums[block] = total[ends] - total[:-1][block]
+    return sums
+
+
+def _running_sums(values):
+    """Return the sums (m + 1,) of the first values (m,), none to all."""
+    sums = np.zeros(len(values) + 1)
+    np.cumsum(values, dtype=np.float64, out=sums[1:])
+    return sums
 
 
 def _clear_gaps(part):
@@ -234,19 +256,35 @@ def _clear_gaps(part):
     mean = part.logs.sum() / max(np.count_nonzero(part.counted), 1)
     logs = np.where(part.counted, part.logs - mean, 0.0)
     # Clear gaps are longer than the mean, which lies between those of the sides.
-    smaller = np.minimum(*_sides(part.sizes, slice(None)))
-    start = np.flatnonzero((logs > 0) & (smaller >= LEAST_CLUSTER))
+    start = np.concatenate(
+        [
+            first
+            + np.flatnonzero(_are_long(slice(first, first + _AT_ONCE), part, logs))
+            for first in range(0, len(logs), _AT_ONCE)
+        ]
+    )
+    longer = logs[start]
     stop = start + part.counts[start]
-    sums = []
-    for values in (part.counted, logs, logs**2):
-        total = np.append(0.0, np.cumsum(values))
+
+    def sums_of_sides(values):
+        total = _running_sums(values)
         below = total[stop] - total[start + 1]
-        sums.append(np.array([below, total[-1] - below - values[start]]))
+        return np.array([below, total[-1] - below - values[start]])
+
     # No gap leads to a side without any length.
-    means, squares = np.array(sums[1:]) / np.where(sums[0], sums[0], np.nan)
+    n_counted = sums_of_sides(part.counted)
+    n_counted[n_counted == 0] = np.nan
+    means = sums_of_sides(logs) / n_counted
+    squares = sums_of_sides(np.square(logs, out=logs)) / n_counted
     spreads = np.sqrt(np.maximum(squares - means**2, 0.0))
-    is_clear = logs[start] - means > np.maximum(_ABOVE_SIDES * spreads, _ROUNDING)
+    is_clear = longer - means > np.maximum(_ABOVE_SIDES * spreads, _ROUNDING)
     return start[is_clear.all(axis=0)]
+
+
+def _are_long(block, part, logs):
+    """Whether edges (b,) of a part are above the mean and leave parts of some size."""
+    smaller = np.minimum(*_sides(part.sizes, block))
+    return (logs[block] > 0) & (smaller >= LEAST_CLUSTER)
 
 
 def _sides(below, places):
@@ -276,26 +314,28 @@ def _divide(division):
 
 
 @compiled_above_small
-def rooted(edges):
+def rooted(edges, index):
     """Root the tree of edges (n - 1, 2) at sample 0.
 
     Returns its samples in preorder (n,), the number of samples below each of them,
     itself included, and the edge from each to its parent, -1 for the first. Below each
-    sample, the one at the longest edge comes first.
+    sample, the one at the longest edge comes first. Numbers are of the dtype of the
+    array `index`.
     """
     n_samples = len(edges) + 1
+    dtype = index.dtype
     # Edge e has the ends 2 e and 2 e + 1. Those at a sample form a list, of which the
     # one of the shortest edge comes first.
-    first = np.full(n_samples, -1)
-    following = np.empty(2 * n_samples, dtype=np.int64)
+    first = np.full(n_samples, -1, dtype)
+    following = np.empty(2 * n_samples, dtype)
     for end in range(2 * n_samples - 2):
         i = edges[end >> 1, end & 1]
         following[end] = first[i]
         first[i] = end
-    preorder = np.zeros(n_samples, dtype=np.int64)
-    edges_above = np.full(n_samples, -1)
-    places = np.zeros(n_samples, dtype=np.int64)
-    waiting = np.empty(n_samples, dtype=np.int64)
+    preorder = np.zeros(n_samples, dtype)
+    edges_above = np.full(n_samples, -1, dtype)
+    places = np.zeros(n_samples, dtype)
+    waiting = np.empty(n_samples, dtype)
     n_waiting = 0
     for place in range(n_samples):
         if place:
@@ -311,7 +351,7 @@ def rooted(edges):
                 waiting[n_waiting] = end
                 n_waiting += 1
             end = following[end]
-    counts = np.ones(n_samples, dtype=np.int64)
+    counts = np.ones(n_samples, dtype)
     for place in range(n_samples - 1, 0, -1):
         e = edges_above[place]
         counts[places[edges[e, 0] + edges[e, 1] - preorder[place]]] += counts[place]
@@ -320,7 +360,9 @@ def rooted(edges):
 
 def mask(positions, tree):
     """Mark the edges at `positions` (n - 1,), bool."""
-    return np.bincount(positions, minlength=len(tree.edges)) > 0
+    is_marked = np.zeros(len(tree.edges), dtype=bool)
+    is_marked[positions] = True
+    return is_marked
 
 
 def cut_beyond(tree, threshold, *, weights=None, min_size=1):

@@ -23,6 +23,7 @@ from skdiffclust._compiled import compiled
 from skdiffclust._duplicates import first_equal
 from skdiffclust._threads import run_chunks
 from skdiffclust.forests._trees._kd_tree import (
+    Tree,
     box_gap,
     build_tree,
     push_children,
@@ -31,7 +32,7 @@ from skdiffclust.forests._trees._kd_tree import (
 )
 from skdiffclust.forests._trees._tree import TIE
 
-_MIXED = -1
+MIXED = -1
 # Nodes that wait in a walk down the tree: at most one a level, and two at the last.
 _STACK = 128
 # Least number of nearest rows that are found first.
@@ -52,9 +53,12 @@ _SEEN_BY_SEARCH = 0.6
 class Rows(NamedTuple):
     """State of the search at each position of the tree.
 
+    Where the tree is that of a cell, see `_cells`, rows of other cells that are among
+    the nearest follow, h of them, with a core and a component.
+
     Attributes
     ----------
-    core : ndarray of shape (n,), float64
+    core : ndarray of shape (n + h,), float64
         Lengths of edges that end here are at least this; zeros if none is raised.
     tie : float
         Share of the plain length that is added to a raised one; 0 if none is raised.
@@ -64,7 +68,7 @@ class Rows(NamedTuple):
         No row outside the component, found ones excepted, is nearer than this.
     length, other : ndarray of shape (n, k), float64 and int32
         Nearest rows outside that were found, by (length, row); -1 for none.
-    component : ndarray of shape (n,), int32
+    component : ndarray of shape (n + h,), int32
         Components, numbered from 0 up.
     uniform : ndarray of shape (2 * n_leaves,), int32
         Component of each node, -1 where it has several.
@@ -79,6 +83,27 @@ class Rows(NamedTuple):
     component: np.ndarray
     uniform: np.ndarray
 
+    def searched(self, tree, shift=0):
+        """Return the `Searched` of these rows."""
+        return Searched(
+            tree, self.core, self.node_core, self.component, self.uniform, shift
+        )
+
+
+class Searched(NamedTuple):
+    """A tree that is searched, and what `Rows` has of it.
+
+    Positions are found plus a `shift`, which is 0 for the tree of the rows that search,
+    and positive for the tree of another cell.
+    """
+
+    tree: Tree
+    core: np.ndarray
+    node_core: np.ndarray
+    component: np.ndarray
+    uniform: np.ndarray
+    shift: int
+
 
 def boruvka(points, nodes, n_threads, norm=2):
     """Edges of the minimum spanning tree of the rows of `points` (n, d).
@@ -91,22 +116,33 @@ def boruvka(points, nodes, n_threads, norm=2):
     less one. None if boxes rule out so little that measuring all pairs is faster.
     """
     tree = build_tree(points, n_threads)
-    if points.shape[1] > _LOW and not rules_out(tree, norm):
+    if not rules_out(tree, norm):
         return None
-    near = _nearest(tree, norm, _neighbors_to_find(points), n_threads)
+    near = nearest(tree, norm, neighbors_to_find(points), n_threads)
     return _grow(tree, norm, near, nodes[tree.order], n_threads)
 
 
-def rules_out(tree, norm):
-    """Whether searches for neighbours see few of the rows; some leaves are tried."""
+def rules_out(tree, norm, others=()):
+    """Whether searches for neighbours see few of the rows; some leaves are tried.
+
+    `others` are `Searched`, too. In few dimensions they always do.
+    """
+    if tree.points.shape[1] <= _LOW:
+        return True
     n_leaves = len(tree.starts) - 1
-    n_differences = tree.tiles.shape[2] * tree.points.size  # of a leaf, at most
+    n_samples = tree.starts[-1] + sum(other.tree.starts[-1] for other in others)
+    # Of a leaf, at most.
+    n_differences = tree.tiles.shape[2] * n_samples * tree.points.shape[1]
     n_tried = max(1, min(n_leaves // 128, int(_DIFFERENCES_PER_CHUNK / n_differences)))
     first = n_leaves // 2
     n_rows = tree.starts[first + n_tried] - tree.starts[first]
-    rows, best = _separate(tree, _N_NEIGHBORS)
-    n_seen = _search(first, first + n_tried, tree, norm, rows, best, -1)
-    return n_seen <= _SEEN_BY_SEARCH * n_rows * len(tree.points)
+    leaves = np.arange(first, first + n_tried)
+    rows, best = separate(tree, _N_NEIGHBORS)
+    n_seen = search(0, n_tried, leaves, tree, norm, rows, best, -1, rows.searched(tree))
+    rows.reach[:] = 0.0
+    for other in others:
+        n_seen += search(0, n_tried, leaves, tree, norm, rows, best, -1, other)
+    return n_seen <= _SEEN_BY_SEARCH * n_rows * n_samples
 
 
 def raised_neighbors(points, min_samples, n_threads, norm=2, firsts=None):
@@ -129,9 +165,9 @@ def raised_neighbors(points, min_samples, n_threads, norm=2, firsts=None):
     counts = counts[kept][tree.order]
     core = np.empty(len(kept))
     # One more than core lengths need, so that few rows are searched again.
-    near = _nearest(tree, norm, max(min_samples + 1, _N_NEIGHBORS), n_threads)
+    near = nearest(tree, norm, max(min_samples + 1, _N_NEIGHBORS), n_threads)
     find_cores(near.length, near.other, counts, min_samples, core)
-    near = _raised(tree, near, core, n_threads)
+    near = raised(tree, near, core, n_threads)
 
     def grow(n_threads):
         edges, lengths = _grow(tree, norm, near, np.arange(len(kept)), n_threads)
@@ -147,7 +183,7 @@ def raised_neighbors(points, min_samples, n_threads, norm=2, firsts=None):
     return of_first[firsts], grow
 
 
-def _neighbors_to_find(points):
+def neighbors_to_find(points):
     """Return how many nearest rows are found before the first round.
 
     On a grid of d features a row has up to 2 d others at the same distance, and one
@@ -159,7 +195,7 @@ def _neighbors_to_find(points):
     return np.clip(2 * n_features + 1, *_N_NEIGHBORS_ON_A_GRID)
 
 
-def _separate(tree, n_neighbors):
+def separate(tree, n_neighbors):
     """Return `Rows` that are components of their own, and their best lengths (n,)."""
     n_samples = len(tree.points)
     n_nodes = len(tree.boxes)
@@ -171,33 +207,36 @@ def _separate(tree, n_neighbors):
         length=np.full((n_samples, n_neighbors), np.inf),
         other=np.full((n_samples, n_neighbors), -1, dtype=np.int32),
         component=np.arange(n_samples, dtype=np.int32),
-        uniform=np.full(n_nodes, _MIXED, dtype=np.int32),
+        uniform=np.full(n_nodes, MIXED, dtype=np.int32),
     )
     return rows, np.full(n_samples, np.inf)
 
 
-def _nearest(tree, norm, n_neighbors, n_threads):
+def nearest(tree, norm, n_neighbors, n_threads):
     """Return `Rows` that have found their `n_neighbors` nearest ones."""
-    rows, best = _separate(tree, n_neighbors)
-    n_leaves = len(tree.starts) - 1
-    run_chunks(_search, n_leaves, (tree, norm, rows, best, -1), n_threads)
+    rows, best = separate(tree, n_neighbors)
+    leaves = np.arange(len(tree.starts) - 1)
+    asked = leaves, tree, norm, rows, best, -1, rows.searched(tree)
+    run_chunks(search, len(leaves), asked, n_threads)
     return rows
 
 
-def _raised(tree, near, core, n_threads):
-    """Raise the lengths of the nearest rows to the `core` (n,) of both ends."""
+def raised(tree, near, core, n_threads):
+    """Raise the lengths of the nearest rows to the `core` (n + h,) of both ends."""
     length = near.length
     other = near.other
+    n_samples = len(length)
     if length.shape[1] > _LONGEST_LIST:
         length = np.ascontiguousarray(length[:, :_N_NEIGHBORS])
         other = np.ascontiguousarray(other[:, :_N_NEIGHBORS])
-    reach = np.maximum(length[:, -1], core)
+    reach = np.maximum(length[:, -1], core[:n_samples])
     tie = TIE if core.any() else 0.0
     run_chunks(
-        sort_neighbors, len(core), (tree.order, core, tie, length, other), n_threads
+        sort_neighbors, n_samples, (tree.order, core, tie, length, other), n_threads
     )
     node_core = np.empty(len(tree.boxes))
-    node_core[len(node_core) // 2 :] = np.minimum.reduceat(core, tree.starts[:-1])
+    of_leaves = np.minimum.reduceat(core[:n_samples], tree.starts[:-1])
+    node_core[len(node_core) // 2 :] = of_leaves
     _fill_inner_nodes(node_core, np.minimum)
     return near._replace(
         core=core,
@@ -215,20 +254,40 @@ def _grow(tree, norm, near, vertices, n_threads):
     Positions of the same vertex (n,), ids 0 up, count as one.
     """
     n_samples = len(tree.points)
-    n_leaves = len(tree.starts) - 1
     if vertices.max() == n_samples - 1:
         # Numbers of vertices are free, and near rows with similar ones use caches well.
         vertices = np.arange(n_samples)
-    rows = near._replace(
+    rows = first_found(near, vertices.astype(np.int32))
+    ends, lengths = join_rows(tree, norm, near, rows, n_threads)
+    first, second = tree.order[ends]
+    # Sorting rows of two would take ten times as long.
+    edges = np.column_stack([np.minimum(first, second), np.maximum(first, second)])
+    return edges, lengths
+
+
+def first_found(near, component):
+    """Return `Rows` of these components that have found the first of the near rows."""
+    return near._replace(
         reach=near.reach.copy(),
         length=near.length[:, :1].copy(),
         other=near.other[:, :1].copy(),
-        component=vertices.astype(np.int32),
+        component=component,
         uniform=near.uniform.copy(),
     )
-    component = rows.component
-    known = near.length, near.other, np.zeros(n_samples, dtype=np.int32)
-    found = rows.length, rows.other, component
+
+
+def join_rows(tree, norm, near, rows, n_threads, limits=None):
+    """Join the components of `rows`, round by round, as far as it is known how.
+
+    With limits, those of each row (n,), which is a component of its own then, only
+    edges to rows of the tree are taken that are shorter than the limits of all rows of
+    the component: others may be preceded by edges that are not known here. Without, the
+    result is a tree. Returns the positions (2, m) of its edges and their lengths (m,);
+    the components in `rows` are numbered anew.
+    """
+    n_samples = len(tree.points)
+    component = rows.component[:n_samples]
+    skipped = np.zeros(n_samples, dtype=np.int32)
     sizes = np.bincount(component)
     # With one vertex there are no edges.
     ends = [np.empty((2, 0), dtype=np.int64)]
@@ -236,40 +295,63 @@ def _grow(tree, norm, near, vertices, n_threads):
     while len(sizes) > 1:
         best = np.full(len(sizes), np.inf)
         largest = np.argmax(sizes)
-        run_chunks(renew, n_samples, (*known, *found, best, largest), n_threads)
-        least = np.minimum.reduceat(component, tree.starts[:-1])
-        most = np.maximum.reduceat(component, tree.starts[:-1])
-        rows.uniform[n_leaves:] = _common(least, most)
-        _fill_inner_nodes(rows.uniform, _common)
-        asked = tree, norm, rows, best, largest
-        run_chunks(_search, n_leaves, asked, n_threads)
-        chosen = _first_edges(tree.order, *found, best, largest)
+        search_own(tree, norm, near, rows, skipped, best, largest, n_threads)
+        chosen = first_edges(tree.order, rows, best, largest)
+        if limits is not None:
+            is_final = rows.length[chosen, 0] < limits
+            chosen[~is_final | (rows.other[chosen, 0] >= n_samples)] = -1
         others = rows.other[chosen, 0]
-        to = np.where(chosen < 0, np.arange(len(sizes)), component[others])
-        roots, is_new = _joined(to)
+        to = np.where(chosen < 0, np.arange(len(sizes)), rows.component[others])
+        roots, is_new = joined(to)
+        if not is_new.any():
+            break
         taken = chosen[is_new]
         ends.append((taken, others[is_new]))
         lengths.append(rows.length[taken, 0])
-        numbers = np.cumsum(roots == np.arange(len(roots)), dtype=np.int32) - 1
-        component[:] = numbers[roots][component]
+        numbers = numbers_of(roots)
+        component[:] = numbers[component]
         sizes = np.bincount(component)
-    first, second = tree.order[np.concatenate(ends, axis=1)]
-    # Sorting rows of two would take ten times as long.
-    edges = np.column_stack([np.minimum(first, second), np.maximum(first, second)])
-    return edges, np.concatenate(lengths)
+        if limits is not None:
+            of_rows = limits
+            limits = np.full(len(sizes), np.inf)
+            np.minimum.at(limits, numbers, of_rows)
+    return np.concatenate(ends, axis=1), np.concatenate(lengths)
 
 
-def _first_edges(order, length, other, component, best, largest):
+def search_own(tree, norm, near, rows, skipped, best, largest, n_threads):
+    """Find the first edges out of all components but the largest, in one tree.
+
+    `skipped` (n,) of the `near` rows are known to be in the component.
+    """
+    known = near.length, near.other, skipped
+    found = rows.length, rows.other, rows.component
+    n_samples = len(tree.points)
+    run_chunks(renew, n_samples, (*known, *found, best, largest), n_threads)
+    least = np.minimum.reduceat(rows.component[:n_samples], tree.starts[:-1])
+    most = np.maximum.reduceat(rows.component[:n_samples], tree.starts[:-1])
+    rows.uniform[len(least) :] = _common(least, most)
+    _fill_inner_nodes(rows.uniform, _common)
+    leaves = np.arange(len(least))
+    asked = leaves, tree, norm, rows, best, largest, rows.searched(tree)
+    run_chunks(search, len(leaves), asked, n_threads)
+
+
+def first_edges(order, rows, best, largest, other_order=None):
     """Return the row whose edge out of each component is the first, -1 for one.
 
-    That is the `largest`, whose edges are not searched for.
+    That is the `largest`, whose edges are not searched for. The other ends are
+    positions of `other_order`, by default of `order`.
     """
+    length = rows.length[:, 0]
+    other = rows.other[:, 0]
+    other_order = order if other_order is None else other_order
+    component = rows.component[: len(length)]
     chosen = np.full(len(best), -1)
-    found = np.flatnonzero((length[:, 0] == best[component]) & (other[:, 0] >= 0))
+    found = np.flatnonzero((length == best[component]) & (other >= 0))
     own = component[found]
     is_tied = np.bincount(own, minlength=len(best))[own] > 1
     tied = found[is_tied]
-    ends = np.sort(order[[tied, other[tied, 0]]], axis=0)
+    ends = np.sort([order[tied], other_order[other[tied]]], axis=0)
     # The first of each component comes last.
     tied = tied[np.lexsort((ends[1], ends[0]))[::-1]]
     found = np.concatenate([found[~is_tied], tied])
@@ -278,7 +360,7 @@ def _first_edges(order, length, other, component, best, largest):
     return chosen
 
 
-def _joined(to):
+def joined(to):
     """Join each component to the one that its first edge leads to (m,), itself if none.
 
     Returns the roots (m,) of what is joined, and which components have an edge (m,)
@@ -293,6 +375,12 @@ def _joined(to):
     return roots, ~is_root
 
 
+def numbers_of(roots):
+    """Return numbers (m,) from 0 up for the roots (m,) of what is joined."""
+    numbers = np.cumsum(roots == np.arange(len(roots)), dtype=np.int32) - 1
+    return numbers[roots]
+
+
 def _fill_inner_nodes(values, combine):
     """Combine the values of the leaves, the second half, up to those of the root."""
     first = len(values) // 2
@@ -303,8 +391,8 @@ def _fill_inner_nodes(values, combine):
 
 
 def _common(left, right):
-    """Return what left and right nodes have in common, else `_MIXED`."""
-    return np.where(left == right, left, _MIXED)
+    """Return what left and right nodes have in common, else `MIXED`."""
+    return np.where(left == right, left, MIXED)
 
 
 @compiled(nogil=True)
@@ -397,12 +485,13 @@ def renew(
             best[own] = length[i, 0]
 
 
-def _search(first, last, tree, norm, rows, best, largest):
+def search(first, last, leaves, tree, norm, rows, best, largest, others):
     """Call `search_leaves` with what it writes to."""
-    size = max(_STACK, tree.tiles.shape[2])
+    size = max(_STACK, tree.tiles.shape[2], others.tree.tiles.shape[2])
     numbers = np.empty((4, size))
     places = np.empty((3, size), dtype=np.int64)
-    return search_leaves(first, last, tree, norm, rows, best, largest, numbers, places)
+    asked = tree, norm, rows, best, largest, others, numbers, places
+    return search_leaves(leaves[first:last], *asked)
 
 
 # Arrays are taken out of their tuples once, at the top of a kernel: numba counts a
@@ -410,28 +499,38 @@ def _search(first, last, tree, norm, rows, best, largest):
 
 
 @compiled(nogil=True)
-def search_leaves(first, last, tree, norm, rows, best, largest, numbers, places):
-    """Find the nearest rows outside for the rows of a range of leaves that need some.
+def search_leaves(leaves, tree, norm, rows, best, largest, others, numbers, places):
+    """Find the nearest rows outside for the rows of some leaves that need some.
 
     Those are rows of components other than the `largest` whose edges may be as short as
-    the `best` (n_components,). Returns how many rows were measured.
+    the `best` (n_components,). The `others` are `Searched`: what is known of other
+    trees than the own one is not renewed. Returns how many rows were measured.
     """
-    order = tree.order
     points = tree.points
     starts = tree.starts
     boxes = tree.boxes
     tiles = tree.tiles
+    other_order = others.tree.order
+    other_starts = others.tree.starts
+    other_boxes = others.tree.boxes
+    other_tiles = others.tree.tiles
+    other_component = others.component
+    other_core = others.core
+    other_node_core = others.node_core
+    other_uniform = others.uniform
+    shift = others.shift
+    is_own = shift == 0
     length = rows.length
     other = rows.other
     component = rows.component
     core = rows.core
     tie = rows.tie
-    node_core = rows.node_core
     reach = rows.reach
     uniform = rows.uniform
     n_leaves = len(starts) - 1
+    n_other_leaves = len(other_starts) - 1
     n_lists = length.shape[1]
-    is_first = largest < 0
+    is_first = largest < 0 and is_own
     measured = numbers[0]
     nearest = numbers[1]
     radii = numbers[2]
@@ -440,7 +539,7 @@ def search_leaves(first, last, tree, norm, rows, best, largest, numbers, places)
     stack = places[1]
     picked = places[2]
     n_seen = 0
-    for leaf in range(first, last):
+    for leaf in leaves:
         own = n_leaves + leaf
         start = starts[leaf]
         n_wanted = 0
@@ -452,28 +551,34 @@ def search_leaves(first, last, tree, norm, rows, best, largest, numbers, places)
                 radii[n_wanted] = limit
                 n_wanted += 1
                 radius = max(radius, limit)
-        node = own
-        climbed = own
+        # Of another tree, all nodes; of the own one, first those near the leaf.
+        node = own if is_own else 1
+        climbed = node
         while n_wanted:
             stack[0] = node
-            gaps[0] = box_gap(boxes, own, node, norm)
+            gaps[0] = box_gap(boxes, own, other_boxes, node, norm)
             depth = 1
             while depth:
                 depth -= 1
                 node = stack[depth]
                 if (
                     gaps[depth] > radius
-                    or node_core[node] > radius
-                    or (uniform[node] != _MIXED and uniform[node] == uniform[own])
+                    or other_node_core[node] > radius
+                    or (
+                        other_uniform[node] != MIXED
+                        and other_uniform[node] == uniform[own]
+                    )
                 ):
                     continue
-                if node < n_leaves:
-                    depth = push_children(boxes, own, node, norm, stack, gaps, depth)
+                if node < n_other_leaves:
+                    depth = push_children(
+                        boxes, own, other_boxes, node, norm, stack, gaps, depth
+                    )
                     continue
-                searched = node - n_leaves
-                begin = starts[searched]
-                n_others = starts[searched + 1] - begin
-                tile_gaps(tiles, leaf, boxes, node, norm, nearest)
+                searched = node - n_other_leaves
+                begin = other_starts[searched]
+                n_others = other_starts[searched + 1] - begin
+                tile_gaps(tiles, leaf, other_boxes, node, norm, nearest)
                 radius = -1.0
                 for q in range(n_wanted):
                     i = wanted[q]
@@ -481,7 +586,7 @@ def search_leaves(first, last, tree, norm, rows, best, largest, numbers, places)
                     if nearest[i - start] <= limit:
                         n_seen += n_others
                         near = tile_lengths(
-                            points, i, tiles, searched, norm, limit, measured
+                            points, i, other_tiles, searched, norm, limit, measured
                         )
                         n_near = 0
                         # For a row without neighbours, the first limit is a guess from
@@ -503,27 +608,26 @@ def search_leaves(first, last, tree, norm, rows, best, largest, numbers, places)
                             if measured[v] > limit:
                                 continue
                             j = begin + v
-                            distance = max(measured[v], max(core[i], core[j]))
+                            distance = max(measured[v], max(core[i], other_core[j]))
                             distance += tie * measured[v]
-                            if distance > limit or component[j] == component[i]:
+                            if distance > limit or other_component[j] == component[i]:
                                 continue
                             at = n_lists
-                            while at and (
-                                distance < length[i, at - 1]
-                                or (
-                                    distance == length[i, at - 1]
-                                    and (
-                                        other[i, at - 1] < 0
-                                        or order[j] < order[other[i, at - 1]]
-                                    )
-                                )
-                            ):
+                            while at and distance <= length[i, at - 1]:
+                                if distance == length[i, at - 1]:
+                                    # Those of different trees are sorted afterwards.
+                                    known = other[i, at - 1] - shift
+                                    if (
+                                        0 <= known < len(other_order)
+                                        and other_order[known] < other_order[j]
+                                    ):
+                                        break
                                 at -= 1
                                 if at + 1 < n_lists:
                                     length[i, at + 1] = length[i, at]
                                     other[i, at + 1] = other[i, at]
                                 length[i, at] = distance
-                                other[i, at] = j
+                                other[i, at] = shift + j
                             limit = min(limit, length[i, n_lists - 1])
                         if limit < best[component[i]]:
                             best[component[i]] = limit
@@ -533,6 +637,6 @@ def search_leaves(first, last, tree, norm, rows, best, largest, numbers, places)
                 break
             node = climbed ^ 1
             climbed >>= 1
-        for q in range(n_wanted):
+        for q in range(n_wanted if is_own else 0):
             reach[wanted[q]] = max(reach[wanted[q]], radii[q])
     return n_seen

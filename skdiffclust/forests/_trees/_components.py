@@ -3,6 +3,7 @@
 import numpy as np
 
 from skdiffclust._compiled import compiled
+from skdiffclust.forests._trees._index import small_index
 from skdiffclust.forests._trees._union_find import find, union
 
 # Edges processed between two checks for an interruption: 0.1 to 0.2 s.
@@ -10,19 +11,22 @@ _EDGES_PER_CHUNK = 2**20
 
 
 def small_singletons(n_samples):
-    """Return parents and sizes (n,) of components of one sample.
-
-    They are int32 where that suffices, which halves the memory traffic.
-    """
-    dtype = np.int32 if n_samples < 2**30 else np.int64
+    """Return parents and sizes (n,) of components of one sample."""
+    dtype = small_index(n_samples)
     return np.arange(n_samples, dtype=dtype), np.ones(n_samples, dtype=dtype)
 
 
-def compiled_components(edges, n_samples):
-    """Return the component (n,) int64 of each row in a forest, by its first row."""
+def compiled_components(edges, n_samples, is_taken=None):
+    """Return the component (n,) int64 of each row in a forest, by its first row.
+
+    `is_taken` (m,) says which of the edges count; None is all.
+    """
     trees = small_singletons(n_samples)
     for start in range(0, len(edges), _EDGES_PER_CHUNK):
-        join_edges(edges[start : start + _EDGES_PER_CHUNK], *trees)
+        chunk = edges[start : start + _EDGES_PER_CHUNK]
+        if is_taken is not None:
+            chunk = chunk[is_taken[start : start + _EDGES_PER_CHUNK]]
+        join_edges(chunk, *trees)
     return number_components(trees[0])[0]
 
 

@@ -207,12 +207,15 @@ def divide(points, f, order, values, rows, below):
 
 
 @inner
-def box_gap(boxes, node, other, norm):
-    """Lower bound of the lengths between rows of two nodes."""
+def box_gap(boxes, node, other_boxes, other, norm):
+    """Lower bound of the lengths between rows of two nodes, of one tree or of two."""
     total = 0.0
     for f in range(boxes.shape[2]):
         gap = _gap(
-            boxes[node, 0, f], boxes[node, 1, f], boxes[other, 0, f], boxes[other, 1, f]
+            boxes[node, 0, f],
+            boxes[node, 1, f],
+            other_boxes[other, 0, f],
+            other_boxes[other, 1, f],
         )
         if norm == 2:
             gap *= gap
@@ -273,10 +276,10 @@ def tile_lengths(points, i, tiles, leaf, norm, limit, out):
 
 
 @inner
-def push_children(boxes, own, node, norm, stack, gaps, depth):
+def push_children(boxes, own, other_boxes, node, norm, stack, gaps, depth):
     """Put both children of `node` on the stack, the one nearer to `own` on top."""
-    left = box_gap(boxes, own, 2 * node, norm)
-    right = box_gap(boxes, own, 2 * node + 1, norm)
+    left = box_gap(boxes, own, other_boxes, 2 * node, norm)
+    right = box_gap(boxes, own, other_boxes, 2 * node + 1, norm)
     is_left = left <= right
     stack[depth] = 2 * node + is_left
     gaps[depth] = right if is_left else left

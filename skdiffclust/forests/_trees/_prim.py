@@ -71,10 +71,11 @@ def prim_on_matrix(D, nodes):
     return tree.found()
 
 
-def prim_on_points(points, nodes):
+def prim_on_points(points, nodes, n_first=0):
     """Return the edges of the minimum spanning forest of the rows of points (n, d).
 
-    Lengths are squared Euclidean distances, summed over the features in order. All else
+    Lengths are squared Euclidean distances, summed over the features in order. With
+    `n_first`, only edges between the first so many rows and the others count. All else
     is as in `prim_on_matrix`. A filter in float32, half of the memory traffic, leaves
     few pairs to be measured.
     """
@@ -84,8 +85,10 @@ def prim_on_points(points, nodes):
     columns = np.ascontiguousarray(single.T)
     limits = np.full(len(points), np.inf, dtype=np.float32)
     n_steps = max(1, _DIFFERENCES_PER_CHUNK // points.size)
-    while grow_on_points(points, single, bounds, columns, kept, limits, *tree, n_steps):
+    filtered = single, bounds, columns, kept, limits
+    while grow_on_points(points, n_first, *filtered, *tree, n_steps):
         kept, columns, n_steps = _without_arrived(tree, kept, columns, limits)
+        filtered = single, bounds, columns, kept, limits
     return tree.found()
 
 
@@ -294,6 +297,7 @@ def _filter(single, i, columns, start, limits, values):
 @compiled(nogil=True)
 def grow_on_points(
     points,
+    n_first,
     single,
     bounds,
     columns,
@@ -310,10 +314,12 @@ def grow_on_points(
     """Add `n_steps` vertices to the tree of points; return whether any are left.
 
     The points `kept` (m,) are not in the tree, and their columns are (e, m). `limits`
-    (m,) are float32 lengths of which no column is nearer to the tree.
+    (m,) are float32 lengths of which no column is nearer to the tree. If `n_first` is
+    not zero, a row has edges to those on the other side of it only.
     """
     _, members, starts = graph
     n_kept = len(kept)
+    n_kept_first = np.searchsorted(kept, n_first)
     bits = shortest.view(np.int64)
     n_blocks = (n_kept + _BLOCK - 1) // _BLOCK
     block_minima = np.empty(n_blocks, dtype=np.int64)
@@ -333,12 +339,20 @@ def grow_on_points(
             stop = min(start + _BLOCK, n_kept)
             if block_minima[block] == _LAST:
                 continue
-            measured = values[: stop - start]
             for i in arrivals:
-                if _filter(single, i, columns, start, limits, measured) == 0:
+                begin = start
+                end = stop
+                if n_first and i < n_first:
+                    begin = max(start, n_kept_first)
+                elif n_first:
+                    end = min(stop, n_kept_first)
+                if begin >= end:
                     continue
-                for at in range(start, stop):
-                    if measured[at - start] > limits[at]:
+                measured = values[: end - begin]
+                if _filter(single, i, columns, begin, limits, measured) == 0:
+                    continue
+                for at in range(begin, end):
+                    if measured[at - begin] > limits[at]:
                         continue
                     j = kept[at]
                     length = 0.0

@@ -34,20 +34,25 @@ class Samples(NamedTuple):
     """The samples of positive weight, in the order by which ties are broken.
 
     Row i of `X` is the sample number ``order[i]`` of those with positive weight, and
-    number ``kept[order[i]]`` of all. `weights` (m,) are those of the former, in their
-    own order. `firsts` are those of `order_of_ties`.
+    number ``kept[order[i]]`` of all; None stands for their own order, and for all.
+    `weights` (m,) are those of the former, in their own order. `firsts` are those of
+    `order_of_ties`.
     """
 
     X: Any
-    kept: np.ndarray
-    order: np.ndarray
+    kept: np.ndarray | None
+    order: np.ndarray | None
     weights: np.ndarray | None
     firsts: np.ndarray | None
 
-    @property
-    def rows(self):
-        """The numbers (m,), among all samples, of the rows."""
-        return self.kept[self.order]
+    def positions(self):
+        """Return which of the samples of positive weight (m,) the rows are."""
+        return np.arange(self.X.shape[0]) if self.order is None else self.order
+
+    def numbers(self, rows):
+        """Return which of all samples some rows are."""
+        rows = rows if self.order is None else self.order[rows]
+        return rows if self.kept is None else self.kept[rows]
 
     def without_distances(self, metric):
         """Return the Samples without X where X is a matrix of distances."""
@@ -59,22 +64,23 @@ class Samples(NamedTuple):
         The numbers (m,) are those among all samples. X (m, d) are samples, or (m, n)
         distances to all samples.
         """
-        if metric == "precomputed":
-            X = X[:, self.rows]
+        # The order of distances is their own.
+        if metric == "precomputed" and self.kept is not None:
+            X = X[:, self.kept]
         nearest, distances = nearest_sample(self.X, X, metric=metric)
-        return self.rows[nearest], distances
+        return self.numbers(nearest), distances
 
     def predicted(self, X, metric):
         """Return for each sample of X its own number, or that of its nearest one here.
 
-        Also returns which samples (p,) of X (n, ...) are not here, and their distances
-        (p,) to the nearest.
+        None if all are here. Also returns which samples (p,) are not, and their
+        distances (p,) to the nearest.
         """
+        if self.kept is None:
+            return None, np.empty(0, dtype=np.int64), np.empty(0)
         ends = np.arange(X.shape[0])
         aside = np.delete(ends, self.kept)
-        distances = np.empty(0)
-        if len(aside):
-            ends[aside], distances = self.nearest(X[aside], metric)
+        ends[aside], distances = self.nearest(X[aside], metric)
         return np.searchsorted(self.kept, ends), aside, distances
 
 
@@ -84,16 +90,15 @@ def samples_in_order(X, weights, metric, *, by_index):
     They keep the order of X where it holds distances, and with `by_index`.
     """
     is_given = metric == "precomputed"
-    kept = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights)
-    if len(kept) < X.shape[0]:
+    kept = None
+    if weights is not None and not weights.all():
+        kept = np.flatnonzero(weights)
         X = X[kept][:, kept] if is_given else X[kept]
-    weights = None if weights is None else weights[kept]
+        weights = weights[kept]
     order = firsts = None
     if not (is_given or by_index):
         order, firsts = order_of_ties(X, weights, metric)
-    if order is None:
-        return Samples(X, kept, np.arange(len(kept)), weights, firsts)
-    return Samples(X[order], kept, order, weights, firsts)
+    return Samples(X if order is None else X[order], kept, order, weights, firsts)
 
 
 def checked_weights(sample_weight, X, metric):

@@ -22,6 +22,17 @@ def cut_order(edges, lengths):
     return sort_edges(lengths, *edges.T)[::-1]
 
 
+def is_in_cut_order(edges, lengths):
+    """Whether edges (m, 2), i < j, come by decreasing (length, i, j)."""
+    is_shorter = lengths[1:] < lengths[:-1]
+    places = np.flatnonzero(~is_shorter)
+    if not (lengths[places] == lengths[places + 1]).all():
+        return False
+    one, other = edges[places].T, edges[places + 1].T
+    is_before = (other[0] < one[0]) | ((other[0] == one[0]) & (other[1] < one[1]))
+    return bool(is_before.all())
+
+
 def sort_edges(lengths, *keys):
     """Return the permutation that sorts edges by lengths (m,), then by keys (m,).
 
@@ -43,15 +54,17 @@ def sort_edges(lengths, *keys):
     return order
 
 
-def components(edges, n_samples):
+def components(edges, n_samples, is_taken=None):
     """Return the component (n_samples,) int64 of each row in a forest. O(n α(n)).
 
-    They are numbered in the order of their first rows.
+    They are numbered in the order of their first rows. `is_taken` (m,) says which of
+    the edges count; None is all.
     """
     from skdiffclust.forests._trees._components import compiled_components, join_edges
 
     if is_compiled(n_samples / LINEAR, join_edges):
-        return compiled_components(edges, n_samples)
+        return compiled_components(edges, n_samples, is_taken)
+    edges = edges if is_taken is None else edges[is_taken]
     ones = np.ones(len(edges), dtype=np.int8)
     graph = csr_array((ones, (edges[:, 0], edges[:, 1])), shape=(n_samples, n_samples))
     return connected_components(graph, directed=False)[1].astype(np.int64)

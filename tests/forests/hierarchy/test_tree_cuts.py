@@ -27,8 +27,7 @@ def random_tree(rng, n, *, ties=False):
 
 def sizes_of(tree, weights=None):
     """Return the core sizes of a tree in cut order."""
-    linkage = tree.linkage()
-    return core_sizes(core_radii(linkage, weights), linkage, weights)
+    return core_sizes(core_radii(tree, weights), tree, weights)
 
 
 def naive_part(tree, sizes, cuts, part):
