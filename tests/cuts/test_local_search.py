@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from skdiffclust.cuts._local_search import (
     as_level,
@@ -194,41 +193,6 @@ def test_multilevel_finds_planted_blocks_of_a_graph_that_has_to_be_coarsened(
     level = as_level(graph)
     labels = multilevel(level, 5, np.random.RandomState(global_random_seed))
     assert len(np.unique(labels * 5 + planted)) == 5
-
-
-def weak_blocks(seed, n=600, k=8, mixing=0.5):
-    """Return the largest part of a block model with degrees of a power law."""
-    rng = np.random.RandomState(seed)
-    blocks = np.arange(n) % k
-    weights = np.minimum((1.0 - rng.rand(n)) ** (-2 / 3), np.sqrt(n))
-    first = rng.choice(n, size=7 * n, p=weights / weights.sum())
-    second = rng.choice(n, size=7 * n, p=weights / weights.sum())
-    inside = rng.rand(7 * n) > mixing
-    for block in range(k):
-        members = np.flatnonzero(blocks == block)
-        drawn = np.flatnonzero(inside & (blocks[first] == block))
-        shares = weights[members] / weights[members].sum()
-        second[drawn] = rng.choice(members, size=len(drawn), p=shares)
-    graph = sp.coo_array((np.ones(7 * n), (first, second)), shape=(n, n)).tocsr()
-    graph = graph + graph.T
-    graph.setdiag(0.0)
-    graph.eliminate_zeros()
-    graph.data[:] = 1.0
-    parts = connected_components(graph)[1]
-    kept = np.flatnonzero(parts == np.bincount(parts).argmax())
-    return check_graph(graph[kept][:, kept], caller="test")
-
-
-def test_bounds_on_sizes_do_not_lower_the_cut_of_a_weak_block_model():
-    graph = weak_blocks(0)
-    n = graph.shape[0]
-    degrees = graph.sum(axis=1)
-    cuts = []
-    for bounds in ((0.0, np.inf), (0.7 * n / 8, 1.3 * n / 8)):
-        rng = np.random.RandomState(0)
-        labels = search(as_level(graph, degrees), 8, 10, rng, bounds)
-        cuts.append(cut_of_labels(graph, labels, 8, degrees))
-    assert cuts[0] <= 1.002 * cuts[1]
 
 
 @pytest.mark.parametrize("n", [1000, 9000])

@@ -1,4 +1,4 @@
-"""The cut, its expectation and its bound against enumeration, autograd, each other."""
+"""The cut, its expectation and its bound against enumeration and each other."""
 
 import itertools
 
@@ -131,47 +131,6 @@ def test_the_constant_two_is_sharp():
     bound = 2 * (P[:, 0] @ (1 - P[:, 0])) / P.sum()  # the term of one cluster
     value, _ = expected_cut_with_gradient(graph, ones, P)
     assert 0.999 * bound < value <= bound
-
-
-def autograd(function, graph, assignments, normalized):
-    """Return (value, gradient) of the textbook formulas by torch, in float64."""
-    import torch
-
-    W = torch.from_numpy(graph)
-    P = torch.from_numpy(assignments).clone().requires_grad_(True)
-    n, k = P.shape
-    degrees = W.sum(1)
-    sizes = degrees if normalized else torch.ones(n, dtype=torch.float64)
-    if function is ratio_cut_bound:
-        cut = (P * (W @ (1 - P))).sum(0)
-        value = (2.0 * cut / (sizes @ P)).sum()
-    else:
-        value = 0.0
-        for labels in itertools.product(range(k), repeat=n):
-            rows = torch.tensor(labels)
-            cut = ratio_cut(graph, labels, normalized=normalized).value
-            value = value + P[torch.arange(n), rows].prod() * cut
-    (gradient,) = torch.autograd.grad(value, P)
-    return float(value.detach()), gradient.numpy()
-
-
-@pytest.mark.torch
-@pytest.mark.parametrize(
-    "function, normalized",
-    [(expected_ratio_cut, False), (expected_ratio_cut, True), (ratio_cut_bound, False)],
-)
-def test_gradient_is_autograd(function, normalized, global_random_seed):
-    rng = np.random.RandomState(global_random_seed)
-    for n in (3, 6):
-        graph, P = random_graph(rng, n, 1.0), random_assignments(rng, n, 3)
-        options = {"normalized": True} if normalized else {}
-        value, gradient = function(graph, P, return_gradient=True, **options)
-        expected, expected_gradient = autograd(function, graph, P, normalized)
-        assert value == pytest.approx(expected, rel=1e-10)
-        # The enumeration is multilinear in each row: compare along the simplex.
-        gradient = gradient - gradient.mean(axis=1, keepdims=True)
-        expected_gradient -= expected_gradient.mean(axis=1, keepdims=True)
-        np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-9, atol=1e-10)
 
 
 @pytest.mark.parametrize("normalized", [False, True])

@@ -10,7 +10,6 @@ from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._problem import Problem
 from skdiffclust.gemini._relations import make_relation
 from skdiffclust.gemini._training import loss_and_gradients
-from skdiffclust.gemini._transport import transport
 
 RELATIONS = {"kernel": ["linear", "rbf"], "distance": ["euclidean"], None: [None]}
 CASES = [
@@ -19,12 +18,6 @@ CASES = [
     for mode in ("ova", "ovo")
     for relation in RELATIONS[row.relation]
 ]
-F_DIVERGENCES = {
-    "kl": lambda r: r * r.log(),
-    "tv": lambda r: (r - 1).abs() / 2,
-    "hellinger": lambda r: 1 - r.sqrt(),
-    "chi2": lambda r: (r - 1) ** 2,
-}
 per_model = pytest.mark.parametrize("kind", list(MODELS))
 
 
@@ -78,67 +71,3 @@ def test_everything_else_in_the_loss_against_central_differences(
     )
     check_central_differences(model, task)
     check_central_differences(model, task, np.array([0, 1, 3, 4, 5]))
-
-
-@pytest.mark.torch
-@per_model
-@pytest.mark.parametrize("name, mode, choice", CASES)
-def test_every_weight_against_autograd(kind, name, mode, choice, global_random_seed):
-    import torch
-
-    model, task, _ = problem(kind, name, mode, choice, seed=global_random_seed)
-    loss, _, gradients = loss_and_gradients(model, task)
-    leaves = [torch.tensor(array, requires_grad=True) for array in model.arrays]
-    torch_loss = -reference(leaves, kind, task, name, mode)
-    torch_loss.backward()
-    assert_allclose(loss, torch_loss.item(), atol=1e-12)
-    for gradient, leaf in zip(gradients, leaves, strict=True):
-        assert_allclose(gradient, leaf.grad.numpy(), atol=1e-7)
-
-
-def reference(leaves, kind, task, name, mode):
-    """Return the objective written in torch from its definition."""
-    import torch
-
-    weights = torch.tensor(task.row_weights)
-    if kind == "free":
-        logits = leaves[0]
-    else:
-        X, skip = torch.tensor(task.X), 0
-        if kind == "skip":
-            skip, leaves = X @ leaves[0], leaves[1:]
-        hidden, half = X, len(leaves) // 2
-        for layer in range(half):
-            if layer:
-                hidden = torch.relu(hidden)
-            hidden = hidden @ leaves[layer] + leaves[half + layer]
-        logits = hidden + skip
-    P = torch.softmax(logits, dim=1)
-    share = weights @ P
-    pairs = [(k, None) for k in range(len(share))]
-    if mode == "ovo":
-        pairs = [(k, j) for k in range(len(share)) for j in range(len(share)) if j != k]
-    total = 0
-    for k, j in pairs:
-        p, q = weights * P[:, k] / share[k], weights
-        if j is not None:
-            q = weights * P[:, j] / share[j]
-        distance = torch_distance(name, p, q, task.relation)
-        total = total + share[k] * distance * (1 if j is None else share[j])
-    return total
-
-
-def torch_distance(name, p, q, relation):
-    """Return the distance of two densities; for transport by its optimal potentials."""
-    import torch
-
-    if name in F_DIVERGENCES:
-        return (q * F_DIVERGENCES[name](p / q)).sum()
-    if name == "mmd":
-        kernel = getattr(relation, "matrix", None)
-        if kernel is None:
-            kernel = relation.features @ relation.features.T
-        return torch.sqrt((p - q) @ torch.tensor(kernel) @ (p - q))
-    first, second = p.detach().numpy().copy(), q.detach().numpy().copy()
-    _, (u, v) = transport(first, second, relation, None)
-    return p @ torch.tensor(u) + q @ torch.tensor(v)

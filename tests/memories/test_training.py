@@ -1,4 +1,4 @@
-"""The explicit gradient: against autograd, differences, and the NumPy definition."""
+"""The explicit gradient: against differences, and the NumPy definition."""
 
 import numpy as np
 import pytest
@@ -39,34 +39,6 @@ def hidden_of(groups):
     return hidden, scored
 
 
-def loss_by_autograd(X, memories, log_weights, dynamics, groups, fill, weight):
-    """Return the losses (R,) as torch tensors, by the formulas of the paper."""
-    import torch
-
-    hidden, scored = (torch.tensor(a) for a in hidden_of(groups))
-    moves = scored.to(X.dtype)
-    losses = []
-    for rho, bias in zip(memories, log_weights, strict=True):
-        v = torch.where(hidden, fill, X)
-        if dynamics.metric == "cosine":
-            rho = rho / rho.norm(dim=1, keepdim=True)
-            length = v.norm(dim=1, keepdim=True)
-            v = v / torch.where(length > 0, length, 1.0)
-        for _ in range(dynamics.n_steps):
-            beta, step = dynamics.inverse_temperature, dynamics.step_size
-            if dynamics.metric == "cosine":
-                pull = torch.softmax(beta * v @ rho.T + bias, 1) @ rho
-                v = v + step * moves * pull
-                v = v / v.norm(dim=1, keepdim=True)
-            else:
-                far = ((v[:, None] - rho) ** 2).sum(-1)
-                pull = torch.softmax(bias - beta * far, 1) @ rho - v
-                v = v + step * moves * pull
-        losses.append((weight[:, None] * moves * (v - X) ** 2).sum())
-    return torch.stack(losses)
-
-
-@pytest.mark.torch
 @pytest.mark.parametrize(
     "metric, beta, groups",
     [
@@ -74,54 +46,22 @@ def loss_by_autograd(X, memories, log_weights, dynamics, groups, fill, weight):
         ("euclidean", 0.7, PLAIN),
         ("euclidean", 0.7, MIXED),
         ("cosine", 4.0, PLAIN),
-    ],
-)
-@pytest.mark.parametrize("n_steps, step_size", STEPS)
-@pytest.mark.parametrize("fill", [False, True])
-def test_gradient_is_autograds(
-    metric, beta, groups, n_steps, step_size, fill, global_random_seed
-):
-    import torch
-
-    arrays = problem(metric, fill=fill, seed=global_random_seed)
-    dynamics = Dynamics(beta, n_steps, step_size, metric)
-    X, memories, log_weights, fill, weight = (torch.tensor(a) for a in arrays)
-    memories.requires_grad_()
-    log_weights.requires_grad_()
-    expected = loss_by_autograd(
-        X, memories, log_weights, dynamics, groups, fill, weight
-    )
-    expected.sum().backward()
-    found = completion_with_gradient(
-        *arrays[:3], dynamics, groups=groups, fill=arrays[3], sample_weight=arrays[4]
-    )
-    np.testing.assert_allclose(found.loss, expected.detach(), rtol=1e-10)
-    scale = float(memories.grad.abs().max())
-    assert np.abs(found.gradient - memories.grad.numpy()).max() < 1e-10 * scale
-    by_weights = log_weights.grad.numpy()
-    assert np.abs(found.weight_gradient - by_weights).max() < 1e-10 * scale
-
-
-@pytest.mark.parametrize(
-    "metric, beta, groups",
-    [
-        ("euclidean", 0.7, MASKED),
-        ("euclidean", 0.7, PLAIN),
-        ("cosine", 4.0, PLAIN),
         ("manhattan", 3.0, MASKED),
         ("manhattan", 3.0, PLAIN),
     ],
 )
-@pytest.mark.parametrize("n_steps, step_size", [(1, 1.0), (3, 0.6), (3, 1.0)])
+@pytest.mark.parametrize("n_steps, step_size", STEPS)
+@pytest.mark.parametrize("fill", [False, True])
 def test_gradient_is_central_differences(
-    metric, beta, groups, n_steps, step_size, global_random_seed
+    metric, beta, groups, n_steps, step_size, fill, global_random_seed
 ):
+    step_size = min(step_size, 1.0) if metric == "manhattan" else step_size
     X, memories, log_weights, fill, weight = problem(
-        metric, seed=global_random_seed + 1
+        metric, fill=fill, seed=global_random_seed + 1
     )
     dynamics = Dynamics(beta, n_steps, step_size, metric)
 
-    def run(memories):
+    def run(memories, log_weights):
         return completion_with_gradient(
             X,
             memories,
@@ -133,13 +73,15 @@ def test_gradient_is_central_differences(
         )
 
     rng = np.random.RandomState(global_random_seed + 2)
-    found = run(memories)
+    found = run(memories, log_weights)
     for _ in range(5):
-        direction = rng.randn(*memories.shape)
+        first, second = rng.randn(*memories.shape), rng.randn(*log_weights.shape)
         h = 1e-6
-        above, below = run(memories + h * direction), run(memories - h * direction)
+        above = run(memories + h * first, log_weights + h * second)
+        below = run(memories - h * first, log_weights - h * second)
         slope = (above.loss - below.loss) / (2 * h)
-        expected = np.einsum("rkd,rkd->r", found.gradient, direction)
+        expected = np.einsum("rkd,rkd->r", found.gradient, first)
+        expected += np.einsum("rk,rk->r", found.weight_gradient, second)
         np.testing.assert_allclose(slope, expected, rtol=2e-6, atol=1e-6)
 
 
