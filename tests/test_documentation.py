@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 from textwrap import dedent
 
+import numpy as np
 import pytest
 from sklearn.datasets import make_moons
+from sklearn.metrics import adjusted_rand_score
 
 import skdiffclust
 
@@ -22,6 +24,25 @@ def blocks(page, directive):
     pattern = rf"^\.\. {directive}\n(?:   :.*\n(?:   .*\n)*)?\n((?:   .*\n|\n)*)"
     found = re.findall(pattern, text, flags=re.MULTILINE)
     return [dedent(block).strip() for block in found]
+
+
+def test_labels_from_a_sorted_file_are_nearly_as_good_as_those_of_a_fit(
+    tmp_path, monkeypatch
+):
+    (program,) = [
+        block
+        for block in blocks("user_guide/large_data.rst", "code-block:: python")
+        if "batches(" in block
+    ]
+    bench_large = importlib.import_module("bench_large")
+    X, y = bench_large.sorted_by_class(3000, 10, seed=0)
+    monkeypatch.chdir(tmp_path)
+    np.save("samples.npy", X)
+    program = program.replace("batch_size=2000", "batch_size=1000")
+    exec(program, names := {"batches": bench_large.batches})
+    whole = skdiffclust.ClAM(10, random_state=0).fit(X).labels_
+    for labels in names["labels"]:
+        assert adjusted_rand_score(y, labels) > adjusted_rand_score(y, whole) - 0.03
 
 
 def test_getting_started_prints_what_it_says(tmp_path, monkeypatch, capsys):

@@ -108,10 +108,11 @@ def far_values(X):
     both = np.hstack([-X, X])
     limit, _ = _limits(both, _BEYOND[0])
     is_far = both > limit
-    is_far |= np.roll(is_far, n_features, axis=1)
-    again, end = _limits(np.where(is_far, np.nan, both), _BEYOND[1])
-    limit = np.minimum(limit, again)
-    _with_tails(both, limit, end)
+    if is_far.any():
+        is_far |= np.roll(is_far, n_features, axis=1)
+        again, end = _limits(np.where(is_far, np.nan, both), _BEYOND[1])
+        limit = np.minimum(limit, again)
+        _with_tails(both, limit, end)
     return np.stack([-limit[:n_features], limit[n_features:]])
 
 
