@@ -460,7 +460,11 @@ PARTS = {
     # The last number is that of the runs side by side.
     "published": (
         run_published,
-        list(itertools.product(["mmd"], SCENARIOS, MODES, MODELS, [20])),
+        list(itertools.product(["mmd"], SCENARIOS[:5], MODES, MODELS, [20])),
+    ),
+    "published_d2": (
+        run_published,
+        list(itertools.product(["mmd"], ["D2"], MODES, MODELS, [20])),
     ),
     "published_wasserstein": (
         run_published,
@@ -468,7 +472,7 @@ PARTS = {
     ),
     "published_dynamic": (
         run_published,
-        list(itertools.product(["mmd"], SCENARIOS, MODES, ["mlp"], [20], [True])),
+        list(itertools.product(["mmd"], [5], MODES, ["mlp"], [20], [True])),
     ),
     "published_real": (
         run_published_real,
