@@ -20,6 +20,8 @@ calibration  memberships over 100 trees under noise, and how often 100 held-out 
              another seed agree, and the largest is of the right class, by membership
 consensus    the adjusted Rand index of the cut of the tree, and of the consensus, on
              tables at the true number, and processor seconds
+posteriors   the calibration error of memberships where posteriors are known: under
+             noise, and cheaper ones that were tried; and what these take beside a fit
 """
 
 import argparse
@@ -39,12 +41,15 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numpy as np
 from scipy.cluster.hierarchy import linkage
+from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array, triu
 from scipy.sparse.csgraph import minimum_spanning_tree as scipy_tree
-from scipy.spatial.distance import pdist, squareform
-from shared import both_clocks, peak_memory, record, seconds, tables, versions
+from scipy.spatial.distance import cdist, pdist, squareform
+from scipy.special import softmax
+from shared import both_clocks, interval, peak_memory, record, seconds, tables, versions
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.metrics import adjusted_rand_score
+from sklearn.neighbors import kneighbors_graph
 
 import skdiffclust
 from skdiffclust import SpanningForestClustering
@@ -52,6 +57,7 @@ from skdiffclust.forests import (
     minimum_spanning_tree,
     minimum_spanning_tree_by_blocks,
 )
+from skdiffclust.forests._hierarchy._core_sizes import core_radii
 
 N_RUNS = 5
 # Powers of ten of samples, by the number of features.
@@ -437,6 +443,111 @@ def consensus(n_most=1000):
     print(f"{'CPU s':24s}" + "".join(f"{value:9.1f}" for value in times))
 
 
+N_BINS = 10
+
+
+def mixture(rng, n=500):
+    """Return normal clusters (n, d) that overlap, and the posteriors (n, k)."""
+    k, d = rng.randint(2, 5), rng.choice([2, 3, 5])
+    means = rng.normal(size=(k, d))
+    means *= rng.choice([3.0, 4.0, 5.0]) / pdist(means).min()
+    shares = np.maximum(rng.dirichlet(np.full(k, 5.0)), 0.08)
+    shares /= shares.sum()
+    X = means[rng.choice(k, n, p=shares)] + rng.normal(size=(n, d))
+    return X, softmax(np.log(shares) - cdist(X, means, "sqeuclidean") / 2, axis=1)
+
+
+def calibration_error(memberships, posteriors):
+    """Return how far the largest memberships are from the posteriors, in ten bins.
+
+    Clusters are matched with classes by the posteriors of their samples.
+    """
+    labels = memberships.argmax(axis=1)
+    sums = np.eye(memberships.shape[1])[labels].T @ posteriors
+    of, matched = linear_sum_assignment(-sums)
+    known = np.zeros(memberships.shape)
+    known[:, of] = posteriors[:, matched]
+    everyone = np.arange(len(labels))
+    given = memberships[everyone, labels]
+    bins = np.minimum((N_BINS * given).astype(int), N_BINS - 1)
+    gaps = np.bincount(bins, given - known[everyone, labels])
+    return np.abs(gaps).sum() / len(labels)
+
+
+def of_neighbors(X, labels, n_neighbors, n_steps=1):
+    """Return the shares of labels among neighbours, after steps of a random walk.
+
+    Where the share of another label is larger than the own, both are their mean.
+    """
+    graph = kneighbors_graph(X, n_neighbors, include_self=True) / n_neighbors
+    shares = np.eye(labels.max() + 1)[labels]
+    for _ in range(n_steps):
+        shares = graph @ shares
+    everyone = np.arange(len(X))
+    own = shares[everyone, labels]
+    first = shares.argmax(axis=1)
+    mean = (own + shares[everyone, first]) / 2
+    shares[everyone, first] = mean
+    shares[everyone, labels] = mean + 1e-9 * (first != labels)
+    return shares
+
+
+def of_heights(forest, labels, power):
+    """Return memberships that fall with the density of a sample.
+
+    Half of a power of the radius that holds its nearest samples, relative to the height
+    of the lowest cut, goes to the other clusters.
+    """
+    k = labels.max() + 1
+    radii = core_radii(forest.linkage_)
+    height = forest.linkage_[-(k - 1), 2]
+    others = 0.5 * np.clip(radii / height, 0.0, 1.0) ** power
+    memberships = np.tile(others[:, None] / (k - 1), k)
+    memberships[np.arange(len(labels)), labels] = 1 - others
+    return memberships
+
+
+def posteriors(n_draws=40):
+    """Print calibration errors, and what memberships from neighbours take."""
+    found = {}
+    for number in range(n_draws):
+        X, known = mixture(np.random.RandomState([2, number]))
+        k = known.shape[1]
+        forest = SpanningForestClustering(k).fit(X)
+        labels = forest.labels_
+        noisy = {"n_perturbations": 100, "random_state": 0}
+        consensus = SpanningForestClustering(k, consensus=True, **noisy).fit(X)
+        given = {
+            "consensus": consensus.memberships_,
+            "under noise": SpanningForestClustering(k, **noisy).fit(X).memberships_,
+            "the label alone": np.eye(k)[labels],
+            "uniform": np.full((len(X), k), 1 / k) + 1e-9 * np.eye(k)[labels],
+            "radius, power 2": of_heights(forest, labels, 2),
+            "radius, power 4": of_heights(forest, labels, 4),
+            "8 neighbours": of_neighbors(X, labels, 8),
+            "16 neighbours": of_neighbors(X, labels, 16),
+            "31 neighbours": of_neighbors(X, labels, 31),
+            "8 neighbours, three steps": of_neighbors(X, labels, 8, 3),
+        }
+        for name, memberships in given.items():
+            error = calibration_error(memberships, known)
+            found.setdefault(name, []).append(error)
+    for name, errors in found.items():
+        more = interval(np.subtract(errors, found["consensus"]))
+        print(f'"{name}", {np.mean(errors):.3f}, "{more}"')
+    for n, d in ((500, 3), (2000, 5), (5000, 10), (50_000, 3)):
+        X = np.random.default_rng(0).normal(size=(n, d))
+        fit = min(seconds(SpanningForestClustering(3).fit, X)[0] for _ in range(5))
+        labels = np.arange(n) % 3
+        times = [
+            min(seconds(of_neighbors, X, labels, k)[0] for _ in range(3)) / fit
+            for k in (8, 16)
+        ]
+        print(
+            f"{n} x {d}: 8 and 16 neighbours take {times[0]:.1f}, {times[1]:.1f} fits"
+        )
+
+
 PARTS = {
     "points": points,
     "few": few,
@@ -450,6 +561,7 @@ PARTS = {
     "sparse": sparse,
     "dask": dask,
     "calibration": calibration,
+    "posteriors": posteriors,
     "consensus": consensus,
 }
 

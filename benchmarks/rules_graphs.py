@@ -7,8 +7,11 @@ candidates  how often the number of "auto" is right, by family, with and without
             warning, the adjusted Rand index with it and at the true number, and how
             often nothing is said of graphs and samples without structure. What is in
             FILE is not computed again.
-cells       the index of sets of cells beside that of Leiden (15 neighbours, resolution
-            1; leidenalg is needed).
+cells       sets of cells and draws beside Leiden at resolution 1, from principal
+            components (for Leiden 15 neighbours) and from the connectivities of scanpy:
+            the number, the index with it and at the true number (of Leiden: at the
+            resolution that comes next to it), and how much five seeds agree.
+            leidenalg and umap-learn are needed.
 ablation    what the number and the index are with parts of the rule changed, of the
             labels that belong to the curve.
 
@@ -31,7 +34,7 @@ from rules_centres import (
     results_in,
     tables,
 )
-from shared import interval, load, seconds, those_here
+from shared import agreements, interval, load, seconds, those_here, versions
 from sklearn.datasets import make_circles, make_moons
 from sklearn.metrics import adjusted_rand_score
 from sklearn.neighbors import kneighbors_graph
@@ -242,43 +245,120 @@ def candidates(options):
         print_rows(pairs)
 
 
-def leiden(X):
-    """Return Leiden's clusters of the graph of 15 neighbours at resolution 1."""
+def neighbors(X):
+    """Return the graph of 15 neighbours, all of the weight 1."""
+    graph = kneighbors_graph(X, 15)
+    return graph.maximum(graph.T)
+
+
+def connectivities(X):
+    """Return what scanpy stores as ``obsp["connectivities"]``, of 15 neighbours."""
+    from umap.umap_ import fuzzy_simplicial_set
+
+    state = np.random.RandomState(0)
+    return sp.csr_array(fuzzy_simplicial_set(X, 15, state, "euclidean")[0], dtype=float)
+
+
+def leiden(graph, seed=0, resolution=1.0):
+    """Return Leiden's clusters of a weighted graph."""
     import igraph
     import leidenalg
 
-    graph = kneighbors_graph(X, 15)
-    edges = sp.triu(graph.maximum(graph.T), 1).tocoo()
+    edges = sp.triu(graph, 1).tocoo()
     pairs = np.column_stack([edges.row, edges.col])
     found = leidenalg.find_partition(
-        igraph.Graph(len(X), pairs.tolist()),
+        igraph.Graph(graph.shape[0], pairs.tolist()),
         leidenalg.RBConfigurationVertexPartition,
-        resolution_parameter=1.0,
-        seed=0,
+        weights=edges.data.tolist(),
+        resolution_parameter=resolution,
+        seed=seed,
     )
     return np.array(found.membership)
 
 
-def cells(options):
-    """Print the index of each set of cells, and the mean differences to Leiden's."""
-    half = options.half == "report"
-    print("cells, n, types, number, ARI of auto, at the true number, Leiden, objective")
-    gains = []
+def leiden_at(graph, k):
+    """Return Leiden's clusters whose number is next to k, of twelve resolutions."""
+    low, high = np.log([0.01, 10.0])
+    best = None
+    for _ in range(12):
+        middle = (low + high) / 2
+        labels = leiden(graph, resolution=np.exp(middle))
+        number = labels.max() + 1
+        if best is None or abs(number - k) < abs(best.max() + 1 - k):
+            best = labels
+        if number == k:
+            break
+        low, high = (middle, high) if number < k else (low, middle)
+    return best
+
+
+def row_beside_leiden(X, y):
+    """Return numbers, indices and agreements of a set, for both of its graphs."""
+    found = {"k": len(np.unique(y))}
+    given = connectivities(X)
+    for name, ours, theirs in (("PCA", X, neighbors(X)), ("graph", given, given)):
+        is_graph = name == "graph"
+        row = row_of(ours, y, is_graph)
+        affinity = "precomputed" if is_graph else "ranked_neighbors"
+        cuts = [
+            GraphCutClustering("auto", affinity=affinity, random_state=seed)
+            .fit(ours)
+            .labels_
+            for seed in range(5)
+        ]
+        communities = [leiden(theirs, seed) for seed in range(5)]
+        found[name] = {
+            "numbers": (row["chosen"], int(communities[0].max()) + 1),
+            "auto": (row["ari"], adjusted_rand_score(y, communities[0])),
+            "at k": (
+                row["ari_true"],
+                adjusted_rand_score(y, leiden_at(theirs, found["k"])),
+            ),
+            "seeds": (
+                float(np.mean(agreements(cuts))),
+                float(np.mean(agreements(communities))),
+            ),
+        }
+    return found
+
+
+def sets_of_cells():
+    """Yield part, name, X and y: sets that chose or report, one apart, and draws."""
     for place, name in enumerate(sorted(CELLS)):
-        if place % 2 != half:
-            continue
-        X, y = load(name)
-        row = row_of(X, y, False)
-        other = adjusted_rand_score(y, leiden(X))
-        gains.append((row["ari"], row["ari_true"], other))
-        print(
-            f"   {name}, {len(X)}, {row['k']}, {row['chosen']}, {row['ari']:.3f}, "
-            f"{row['ari_true']:.3f}, {other:.3f}, {row['objective']}",
-            flush=True,
-        )
-    auto, true, other = np.transpose(gains)
-    print(f"means {auto.mean():.3f}, {true.mean():.3f}, {other.mean():.3f}")
-    print(f"auto less Leiden {interval(auto - other)}")
+        yield ("chose", "report")[place % 2], name.split("/")[1], *load(name)
+    yield "apart", "pbmc68k_reduced", *load("pbmc68k_reduced")
+    for number in range(1, 16, 2):
+        draw = drawn_cells(np.random.RandomState([910, number]))
+        yield "draws", f"draw {number}", *draw
+
+
+def cells(options):
+    """Print each set of cells, and the means by part, with intervals of differences."""
+    print(versions("leidenalg", "igraph", "umap-learn"))
+    print("each figure: ours and Leiden's; number, index, index at k, seeds")
+    rows = {}
+    with results_in(options.save) as results:
+        for part, name, X, y in sets_of_cells():
+            row = results.once(["cells", name], row_beside_leiden, X, y)
+            rows.setdefault(part, []).append(row)
+            for of in ("PCA", "graph"):
+                figures = ", ".join(
+                    " ".join(f"{value:.4g}" for value in pair)
+                    for pair in row[of].values()
+                )
+                print(f"   {name}, {len(X)}, {row['k']}, {of}: {figures}", flush=True)
+    print("part, from: index ours, Leiden, difference; the same at k; of seeds")
+    for part, found in rows.items():
+        for of in ("PCA", "graph"):
+            texts = []
+            for what in ("auto", "at k", "seeds"):
+                ours, theirs = np.transpose([row[of][what] for row in found])
+                gain = interval(ours - theirs)
+                texts.append(f"{ours.mean():.3f}, {theirs.mean():.3f}, {gain}")
+            right = np.transpose(
+                [np.equal(row[of]["numbers"], row["k"]) for row in found]
+            )
+            print(part, of, "; ".join(texts), "right", *right.sum(axis=1))
 
 
 # Changes of the rule, one at a time: module, name and value.

@@ -226,13 +226,18 @@ def _assign(Z, squares, weight, centers, restarts, labels, far):
     """
     n_init, k, d = centers.shape
     flat = centers.reshape(-1, d).astype(Z.dtype)
+    if sparse.issparse(Z):  # scipy would copy the centres for each block
+        flat = np.ascontiguousarray(flat.T)
     norms = np.einsum("rkd,rkd->rk", centers, centers)
     moved = np.zeros(n_init, dtype=bool)
     sums = np.zeros(centers.shape)
     sizes = np.zeros((n_init, k))
     for rows in _blocks(Z, n_init * k):
         block = Z[rows]
-        products = np.ascontiguousarray(flat @ block.T)
+        is_sparse = sparse.issparse(block)
+        products = np.ascontiguousarray(
+            (block @ flat).T if is_sparse else flat @ block.T
+        )
         in_block = labels[:, rows]
         moved |= _nearest(
             products,
@@ -244,7 +249,7 @@ def _assign(Z, squares, weight, centers, restarts, labels, far):
             far[:, rows],
             sizes,
         )
-        if sparse.issparse(block):
+        if is_sparse:
             entries = block.data, block.indices, block.indptr
             _add_entries(*entries, weight[rows], restarts, in_block, sums)
         else:
@@ -359,7 +364,8 @@ def on_sphere(centers):
     Those of length zero, whose samples have no mean direction, get equal entries: all
     directions are equally far from their samples.
     """
-    lengths = np.linalg.norm(centers, axis=-1, keepdims=True)
+    lengths = np.sqrt(np.einsum("...d,...d->...", centers, centers))
     is_zero = lengths <= _NO_DIRECTION
-    directions = centers / np.where(is_zero, 1.0, lengths)
-    return np.where(is_zero, centers.shape[-1] ** -0.5, directions)
+    directions = centers / np.where(is_zero, 1.0, lengths)[..., None]
+    directions[is_zero] = centers.shape[-1] ** -0.5
+    return directions

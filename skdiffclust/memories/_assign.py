@@ -29,7 +29,8 @@ def assign(X, memories, log_weights, dynamics):
     norms = np.diag(gram)[:, None]
     bias = log_weights[:, None]
     labels = np.empty(X.shape[0], dtype=np.int64)
-    for rows in blocks(X.shape[0], max(memories.shape)):
+    width = len(memories) if sparse.issparse(X) else max(memories.shape)
+    for rows in blocks(X.shape[0], width):
         Z = _prepare(X[rows], shift, dynamics.metric)
         if dynamics.metric == "manhattan":
             recalled = recall(

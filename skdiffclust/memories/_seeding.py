@@ -1,6 +1,7 @@
 """Initial memories: the best of several k-means, Euclidean or on the sphere."""
 
 import numpy as np
+from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
@@ -139,6 +140,9 @@ def _best_k_means(rows, seeds, costs, random_state):
     if metric == "manhattan":
         return lloyd_medians(*drawn, best)
     if drawn[0].shape[0] < rows.shape[0]:
-        drawn = rows, rows.weight
+        # A sparse table is read in large blocks.
+        is_sparse = sparse.issparse(rows.X)
+        Z = rows.scaling.transform(rows.X) if is_sparse else rows
+        drawn = Z, rows.weight
     given = {"tol": FINE, "spherical": is_spherical}
     return lloyd(*drawn, best[None], MAX_STEPS, **given)[0][0]
