@@ -68,8 +68,8 @@ class GowerEncoder:
     def nearest(self, rows, others, n_neighbors, n_jobs=None):
         """Return the nearest of others (k, d) to each of encoded rows (m, d).
 
-        Indices (m, n_neighbors) and distances, in the order (distance, index). O(m k d)
-        time, O(m n_neighbors + k d) memory.
+        They are indices (m, n_neighbors) and distances, in the order (distance, index).
+        O(m k d) time, O(m n_neighbors + k d) memory.
         """
         from skdiffclust._gower_kernels import find_nearest
 

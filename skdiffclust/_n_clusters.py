@@ -335,8 +335,8 @@ def _merging_path(X, weight, n_most, random_state):
 def principal_components(X, n_components, weight):
     """Return coordinates (n, m), float64, of X (n, d) along principal components.
 
-    Dense or sparse X, with positive weights (n,); m is `n_components`, or n or d if
-    that is less. The last ones are the largest. Features that are no more than
+    X is dense or sparse, with positive weights (n,); m is `n_components`, or n or d if
+    that is less. The last components are the largest. Features that are no more than
     `n_components` are only centred. O(n d min(n, d)).
     """
     n_samples, n_features = X.shape

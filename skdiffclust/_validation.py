@@ -208,8 +208,8 @@ def refuse_container(X, *, name="X"):
 def refuse_indices(X, *, name="X"):
     """Raise ValueError if X is sparse and has indices outside its shape.
 
-    As `check_format(full_check=True)` of SciPy, which not every format has, and which
-    may write into X.
+    SciPy's `check_format(full_check=True)` does so as well, but not every format has
+    it, and it may write into X.
     """
     if not issparse(X):
         return

@@ -641,7 +641,7 @@ def _sizes(labels):
 def _scores(rows, labels, order):
     """Return {score: value} of the samples that have a cluster in labels (n,).
 
-    NaN if rows (n, d) is None.
+    Values are NaN if rows (n, d) is None.
     """
     scores = dict.fromkeys(
         ("silhouette", "calinski_harabasz", "davies_bouldin"), np.nan

@@ -395,8 +395,8 @@ def cheapest_moves(level, labels, clusters, bounds, nodes, targets):
 def force_moves(level, labels, clusters, bounds, nodes, chosen, amount):
     """Move nodes (m,) to chosen clusters (m,), in this order; return how many moved.
 
-    Ends when the sizes of what moved exceed `amount`; at least one is moved if one can
-    be.
+    It ends when the sizes of what moved exceed `amount`; at least one is moved if one
+    can be.
     """
     n_moved = 0
     for m in range(len(nodes)):

@@ -127,8 +127,8 @@ def mmd_of_logits(logits, features, row_weights, one_vs_one, noise, rounding):
 def shrink_hierarchically(skip, hidden, thresholds, hierarchy, order, starts):
     """Shrink groups of rows of skip (d, k), and bound those of hidden (d, h).
 
-    As `hierarchical_prox` defines it, with a threshold for each group. Group g has the
-    rows order[starts[g]] up to order[starts[g + 1] - 1].
+    This is `hierarchical_prox`, with a threshold for each group. Group g has the rows
+    order[starts[g]] up to order[starts[g + 1] - 1].
     """
     n_clusters = skip.shape[1]
     n_hidden = hidden.shape[1]

@@ -184,8 +184,9 @@ def co_assignment_uncertainty(labels, weights=None):
     """Return 1 - sum_j c_ij² / sum_j c_ij (n,) of labels (m, n), from 0 on.
 
     The c_ij are the shares of the m labellings that put i and j together; sums may have
-    weights (n,). In O(m² n): sum_j c_ij² is the mean size of what the clusters of i in
-    two of them share. 0 for samples with whom no weight is ever together.
+    weights (n,). It takes O(m² n), since sum_j c_ij² is the mean size of what the
+    clusters of i in two of them share. The result is 0 for samples with whom no weight
+    is ever together.
     """
     n_labels = int(labels.max()) + 1
     n_labellings, n_samples = labels.shape

@@ -13,8 +13,8 @@ from skdiffclust.memories._scaling import blocks
 def assign(X, memories, log_weights, dynamics):
     """Return the memory (n,), int64, that each sample of X (n, d) converges to.
 
-    Lines 19 to 23 of Algorithm 1. X, dense or CSR, and memories (k, d) are in the same
-    units.
+    These are lines 19 to 23 of Algorithm 1. X, dense or CSR, and memories (k, d) are in
+    the same units.
     """
     shift = memories.mean(axis=0, dtype=np.float64)
     if dynamics.metric == "cosine" or sparse.issparse(X):

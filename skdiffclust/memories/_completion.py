@@ -97,11 +97,11 @@ class Choice(NamedTuple):
 def far_values(X):
     """Return the least and largest values (2, d) of features that are not far.
 
-    A value is far outside the range of the other seen values of X (n, d), but for one
-    or two in 1000 at each end, by half of it, or outside the range of the central 96 %
-    by 20 times it. Since several far values widen these ranges, a value outside the
-    range of those that are not far, by all of it, is far, too. Infinite for features
-    with fewer than 8 values.
+    The other seen values of a feature of X (n, d) have a range, without one or two in
+    1000 at each end, and so has their central 96 %. A value is far outside the first
+    range by half of it, or outside the second by 20 times it. Since several far values
+    widen these ranges, so is a value that is outside the range of those that are not
+    far, by all of it. The result is infinite for features with fewer than 8 values.
     """
     n_features = X.shape[1]
     # Lower limits are upper ones of the values with the other sign.

@@ -71,7 +71,7 @@ def _are_linked(one, other, parents, enemies):
 def take(order, edges, trees, enemies, n_most):
     """Take the edges of `order` that join two trees which may be joined.
 
-    Stops at `n_most` edges.
+    It stops at `n_most` edges.
     """
     first, second, lengths, groups = edges
     parents, sizes, classes = trees

@@ -59,7 +59,7 @@ class InformedBatches:
         """Yield (samples, constraints, n_clusters) until each was drawn about once.
 
         This counts the uninformed samples, or the informed ones if there are no others.
-        At least five batches.
+        There are at least five batches.
         """
         n_samples = len(self.constraints.groups)
         batch_size = min(batch_size, n_samples)

@@ -169,7 +169,8 @@ def class_directions(X, classes, n_directions, *, is_tested):
 def _class_discriminants(points, labels, n_directions):
     """Return directions (m, n_directions) of points (n, m) that separate labels (n,).
 
-    None where a label has a single point or the points of all labels are equal.
+    The result is None if a label has a single point, or the points of all labels are
+    equal.
     """
     sizes = np.unique(labels, return_counts=True)[1]
     scaler = StandardScaler()

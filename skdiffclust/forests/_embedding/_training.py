@@ -98,7 +98,7 @@ class EncoderTrainer:
     def loss_and_gradients(self, batch):
         """Return the partial loss of a batch, and its gradients by the arrays.
 
-        A batch is (rows, constraints, n_clusters). NaN where the affinity is not
+        A batch is (rows, constraints, n_clusters). Both are NaN if the affinity is not
         finite.
         """
         rows, constraints, n_clusters = batch

@@ -130,8 +130,8 @@ def _sampler(relation, request):
 class Fused:
     """Forests of a batch of affinities on a device, found together.
 
-    Nothing is read by the host. NaN where an affinity is not finite, or a number of
-    clusters is less than that of classes.
+    Nothing is read by the host. Results are NaN where an affinity is not finite, or a
+    number of clusters is less than that of classes.
 
     Parameters
     ----------

@@ -217,7 +217,7 @@ def _is_of_labels(constraints):
 def _labels_of(known, n, device):
     """Return the labels (b, n) of Constraints or Nones on a device, -1 without one.
 
-    None if there are none at all.
+    The result is None if there are no labels at all.
     """
     if all(constraints is None for constraints in known):
         return None

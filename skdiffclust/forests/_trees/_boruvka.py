@@ -106,14 +106,13 @@ class Searched(NamedTuple):
 
 
 def boruvka(points, nodes, n_threads, norm=2):
-    """Edges of the minimum spanning tree of the rows of `points` (n, d).
+    """Return the edges of the minimum spanning tree of the rows of `points` (n, d).
 
     Lengths are those of a `norm`, see `_kd_tree`. Rows with the same id in `nodes`
     (n,), ids 0 up, count as one vertex. Equal rows should be joined first, with
-    `join_duplicates`: otherwise the search is slow.
-
-    Returns edges (m, 2) with i < j and their lengths (m,); m is the number of vertices
-    less one. None if boxes rule out so little that measuring all pairs is faster.
+    `join_duplicates`: otherwise the search is slow. Returns edges (m, 2) with i < j and
+    their lengths (m,); m is the number of vertices less one. The result is None if
+    boxes rule out so little that measuring all pairs is faster.
     """
     tree = build_tree(points, n_threads)
     if not rules_out(tree, norm):
@@ -249,7 +248,7 @@ def raised(tree, near, core, n_threads):
 
 
 def _grow(tree, norm, near, vertices, n_threads):
-    """Edges and lengths of a tree, from the nearest rows of each position.
+    """Return the edges and lengths of a tree, from the nearest rows of each position.
 
     Positions of the same vertex (n,), ids 0 up, count as one.
     """
