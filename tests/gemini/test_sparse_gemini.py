@@ -233,6 +233,8 @@ def test_importances_are_the_penalties_at_which_features_leave(
     for feature, support in enumerate(path.supports.T):
         last = np.flatnonzero(support).max()
         assert sparse.feature_importances_[feature] == alphas[last + 1]
+    least = path.n_features[path.n_features > 0].min()
+    assert path.select(n_features=least).get_support().sum() == least
     assert not hasattr(quiet(sparse.fit, X), "feature_importances_")
 
 

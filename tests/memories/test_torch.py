@@ -68,6 +68,11 @@ def test_layer_is_the_functions(metric, global_random_seed):
     mask = torch.tensor(np.random.RandomState(global_random_seed).rand(*X.shape) < 0.8)
     layer.loss(rows, mask, torch.tensor(fill)).backward()
     assert torch.isfinite(layer.memories.grad).all()
+    network = nn.Linear(7, 7).double()
+    code = network(rows)
+    code = code / code.norm(dim=1, keepdim=True) if metric == "cosine" else code
+    found = layer.reconstruction_loss(network, nn.Identity(), rows)
+    torch.testing.assert_close(found, (layer(code) - rows).square().mean())
     held = layer(rows, mask)[mask]
     if metric != "cosine":
         assert torch.equal(held, rows[mask])

@@ -62,10 +62,13 @@ def test_the_order_of_cuts_is_that_of_the_labels(X):
         assert (cut.labels[left[:, 0]] == cut.labels[left[:, 1]]).all()
 
 
-def test_a_tree_of_others_in_any_order(X):
+@pytest.mark.parametrize("is_ascending", [False, True])
+def test_a_tree_of_others_in_any_order(is_ascending, X):
     merges = linkage(X, "single")
     grown = minimum_spanning_tree(X)
     order = np.random.RandomState(0).permutation(len(X) - 1)
+    if is_ascending:
+        order = np.argsort(grown.lengths)
     tree = SpanningTree(grown.edges[order, ::-1].tolist(), grown.lengths[order])
     hierarchy = tree.hierarchy()
     assert_array_equal(hierarchy.cut(3).labels, grown.hierarchy().cut(3).labels)
