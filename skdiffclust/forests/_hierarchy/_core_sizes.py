@@ -174,9 +174,12 @@ def _write_first_merges(pairs, sums, following, least, first):
 
 
 def _sums_of_merges(pairs, values):
-    """Return the sums (n - 1,) of values (n,) in the components that edges make."""
+    """Return the sums (n - 1,) of values (n,) in the components that edges make.
+
+    The values are overwritten.
+    """
     sums = np.empty(len(pairs))
-    _write_sums(pairs, values.astype(np.float64), sums)
+    _write_sums(pairs, values, sums)
     return sums
 
 

@@ -100,7 +100,7 @@ def cut(tree, n_cuts, *, sizes=None, weights=None, min_size=1, smallest=1):
     scores = []
     while len(positions) < n_cuts:
         for part in pending:
-            best = _best_cut(part, min_size, power)
+            best = _best_cut(part, tree.lengths, min_size, power)
             if best is None:
                 exhausted.append(part)
             else:
@@ -129,39 +129,36 @@ def _whole(tree, sizes, weights):
     index = np.empty(0, dtype=small_index(len(tree.edges)))
     preorder, counts, edges = rooted(tree.edges, index)
     sums = [
-        counts.copy() if each is None else _sums_below(each[preorder], counts)
+        each if each is None else _sums_below(each[preorder], counts)
         for each in (np.ones(len(counts)) if sizes is None else sizes, weights)
     ]
     # The first sample has no edge above it.
     lengths = tree.lengths[edges]
     lengths[0] = 0.0
     counted = np.isfinite(lengths) & (lengths > 0)
-    logs = np.log(lengths, out=np.zeros(len(lengths)), where=counted)
     may_cut = tree.may_cut[edges]
     may_cut[0] = False
     lengths[~may_cut] = -np.inf
-    return _Part(edges, lengths, logs, counted, counts, *sums)
+    return _Part(edges, lengths, counted, counts, *sums)
 
 
 class _Part(NamedTuple):
     """A tree of the forest, its samples in preorder.
 
     `edges` (m,) are those above the samples, and `lengths` (m,) their lengths, -inf
-    where they may not be cut, as the one that leads out of the part. `logs` (m,) are
-    the logarithms of the lengths, and `counted` (m,) says which of these count: not
-    those of zero and infinite lengths, and of the edge that leads out of the part,
-    which are zero. Counts, sizes and weights (m,) are
-    those of all samples below each, itself included. When a part is divided, its arrays
-    become those of the two.
+    where they may not be cut, as the one that leads out of the part. `counted` (m,)
+    says whose logarithms count: not those of zero and infinite lengths, and of the edge
+    that leads out of the part. Counts, sizes and weights (m,) are those of all samples
+    below each, itself included; no weights are the counts. When a part is divided, its
+    arrays become those of the two.
     """
 
     edges: np.ndarray
     lengths: np.ndarray
-    logs: np.ndarray
     counted: np.ndarray
     counts: np.ndarray
     sizes: np.ndarray
-    weights: np.ndarray
+    weights: np.ndarray | None
 
 
 class _BestCut(NamedTuple):
@@ -178,7 +175,7 @@ class _BestCut(NamedTuple):
     part: _Part
 
 
-def _best_cut(part, min_size, power):
+def _best_cut(part, lengths, min_size, power):
     """Return the best cut of a part, or None where nothing may be cut."""
     firsts = []
     for first in range(0, len(part.edges), _AT_ONCE):
@@ -190,7 +187,7 @@ def _best_cut(part, min_size, power):
         return None
     rank = 0 if score == -np.inf else 2
     if rank and power and score < 0:
-        clear = _clear_gaps(part)
+        clear = _clear_gaps(part, lengths)
         scores = _scores(clear, part, min_size, power)
         if (scores > 0).any():
             rank = 1
@@ -217,7 +214,8 @@ def _scores(block, part, min_size, power):
     """
     lengths = part.lengths[block]
     if min_size > 1:
-        smaller = np.minimum(*_sides(part.weights, block))
+        weights = part.counts if part.weights is None else part.weights
+        smaller = np.minimum(*_sides(weights, block))
         is_too_small = (smaller < min_size) & (lengths < np.inf)
         lengths = np.where(is_too_small, -np.inf, lengths)
     one, other = _sides(part.sizes, block)
@@ -239,52 +237,49 @@ def _sums_below(values, counts):
     return sums
 
 
-def _running_sums(values):
+def _running_sums(values, dtype=np.float64):
     """Return the sums (m + 1,) of the first values (m,), none to all."""
-    sums = np.zeros(len(values) + 1)
-    np.cumsum(values, dtype=np.float64, out=sums[1:])
+    sums = np.zeros(len(values) + 1, dtype)
+    np.cumsum(values, dtype=dtype, out=sums[1:])
     return sums
 
 
-def _clear_gaps(part):
+def _clear_gaps(part, lengths):
     """Return the places of edges that are longer by far than those on both sides.
 
     The difference is at least 2.5 standard deviations of the logarithms of the lengths
     on either side, which has at least the size 5. Edges of length zero, which are those
     between repeated samples, are left out of all means.
     """
-    mean = part.logs.sum() / max(np.count_nonzero(part.counted), 1)
-    logs = np.where(part.counted, part.logs - mean, 0.0)
-    # Clear gaps are longer than the mean, which lies between those of the sides.
-    start = np.concatenate(
-        [
-            first
-            + np.flatnonzero(_are_long(slice(first, first + _AT_ONCE), part, logs))
-            for first in range(0, len(logs), _AT_ONCE)
-        ]
+    logs = np.log(
+        lengths[part.edges], out=np.zeros(len(part.edges)), where=part.counted
     )
-    longer = logs[start]
-    stop = start + part.counts[start]
-
-    def sums_of_sides(values):
-        total = _running_sums(values)
-        below = total[stop] - total[start + 1]
-        return np.array([below, total[-1] - below - values[start]])
-
-    # No gap leads to a side without any length.
-    n_counted = sums_of_sides(part.counted)
-    n_counted[n_counted == 0] = np.nan
-    means = sums_of_sides(logs) / n_counted
-    squares = sums_of_sides(np.square(logs, out=logs)) / n_counted
-    spreads = np.sqrt(np.maximum(squares - means**2, 0.0))
-    is_clear = longer - means > np.maximum(_ABOVE_SIDES * spreads, _ROUNDING)
-    return start[is_clear.all(axis=0)]
-
-
-def _are_long(block, part, logs):
-    """Whether edges (b,) of a part are above the mean and leave parts of some size."""
-    smaller = np.minimum(*_sides(part.sizes, block))
-    return (logs[block] > 0) & (smaller >= LEAST_CLUSTER)
+    logs -= logs.sum() / max(np.count_nonzero(part.counted), 1)
+    logs[~part.counted] = 0.0
+    totals = [
+        _running_sums(np.square(logs)),
+        _running_sums(logs),
+        _running_sums(part.counted, part.counts.dtype),
+    ]
+    clear = []
+    for first in range(0, len(logs), _AT_ONCE):
+        block = slice(first, first + _AT_ONCE)
+        # Clear gaps are longer than the mean, which lies between those of the sides.
+        smaller = np.minimum(*_sides(part.sizes, block))
+        start = first + np.flatnonzero((logs[block] > 0) & (smaller >= LEAST_CLUSTER))
+        stop = start + part.counts[start]
+        longer = logs[start]
+        below = np.array([total[stop] - total[start + 1] for total in totals])
+        own = np.array([np.square(longer), longer, part.counted[start]])
+        above = np.array([[total[-1]] for total in totals]) - below - own
+        squares, means, n_counted = np.stack([below, above], axis=1)
+        # No gap leads to a side without any length.
+        n_counted[n_counted == 0] = np.nan
+        means /= n_counted
+        spreads = np.sqrt(np.maximum(squares / n_counted - means**2, 0.0))
+        is_clear = longer - means > np.maximum(_ABOVE_SIDES * spreads, _ROUNDING)
+        clear.append(start[is_clear.all(axis=0)])
+    return np.concatenate(clear)
 
 
 def _sides(below, places):
@@ -298,18 +293,18 @@ def _divide(division):
     place = division.place
     size = part.counts[place]
     ancestors = np.flatnonzero(np.arange(place) + part.counts[:place] > place)
-    for values in (part.counts, part.sizes, part.weights):
+    arrays = [values for values in part if values is not None]
+    for values in arrays[3:]:  # those of samples below
         values[ancestors] -= values[place]
     part.lengths[place] = -np.inf
-    part.logs[place] = 0.0
     part.counted[place] = False
-    for values in part:
+    for values in arrays:
         below = values[place : place + size].copy()
         values[place:-size] = values[place + size :]
         values[-size:] = below
     return (
-        _Part(*(values[:-size] for values in part)),
-        _Part(*(values[-size:] for values in part)),
+        _Part(*(values if values is None else values[:-size] for values in part)),
+        _Part(*(values if values is None else values[-size:] for values in part)),
     )
 
 
