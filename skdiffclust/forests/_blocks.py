@@ -29,6 +29,9 @@ _BYTES_PER_ROW = 200
 # Samples, at least and for each cell, that a partition is made of.
 _SAMPLE = 2**14
 _SAMPLE_PER_CELL = 128
+# Rows have cells of 16 bits, and positions of 32 bits.
+_MOST_CELLS = 2**15
+_MOST_SAMPLES = 2**30
 # Edge lists are merged once they hold this many edges per sample.
 _WAITING = 6
 
@@ -42,7 +45,7 @@ class _Block(NamedTuple):
 
 @validate_params(
     {
-        "X": "no_validation",
+        "X": ["array-like"],
         "n_blocks": [Interval(Integral, 1, None, closed="left"), None],
         "n_jobs": [Integral, None],
         "folder": [str, Path, None],
@@ -66,8 +69,9 @@ def minimum_spanning_tree_by_blocks(
     ----------
     X : array-like, or array of dask or zarr, of shape (n_samples, n_features)
         Samples. An array of dask or zarr, and with joblib's own backends a
-        :class:`numpy.memmap`, is read within the tasks, block by block, at most three
-        times. For other arrays, the blocks are sent to the tasks.
+        :class:`numpy.memmap`, is read within the tasks, block by block: twice to make
+        cells, and in many dimensions once for each pair. For other arrays, the blocks
+        are sent to the tasks.
     n_blocks : int or None, default=None
         Number of blocks, or of cells, rounded up to a power of two. By default, it is
         the smallest number for which a task takes about 64 MiB and there are four
@@ -98,7 +102,7 @@ def minimum_spanning_tree_by_blocks(
     -----
     The work is about that of :func:`minimum_spanning_tree`, whatever the number of
     blocks. A task needs O(n d / p) memory with p blocks, and the calling process about
-    60 bytes per sample, but not the samples. The files take about 16 d + 150 bytes per
+    75 bytes per sample, but not the samples. The files take about 16 d + 170 bytes per
     sample. To compute a clustering from the tree, pass it to
     :meth:`~skdiffclust.SpanningForestClustering.fit`.
 
@@ -113,6 +117,12 @@ def minimum_spanning_tree_by_blocks(
     """
     X = _readable(X)
     n_samples, n_features = X.shape
+    if n_samples > _MOST_SAMPLES:
+        raise ValueError(
+            "The 'X' parameter of minimum_spanning_tree_by_blocks must have at most "
+            f"{_MOST_SAMPLES} samples. Got {n_samples} instead. Compute the tree of a "
+            "subset, and predict the others."
+        )
     n_workers = effective_n_jobs(n_jobs)
     if n_blocks is None:
         n_bytes = n_samples * (24 * n_features + _BYTES_PER_ROW)
@@ -238,7 +248,7 @@ def _by_cells(parallel, folder, chunks, samples, n_blocks):
     """
     from skdiffclust.forests._trees import _cells
 
-    n_cells = 1 << (n_blocks - 1).bit_length()
+    n_cells = min(1 << (n_blocks - 1).bit_length(), _MOST_CELLS)
     parts = _cells.partition(samples, n_cells)
     parallel(
         delayed(_divide)(folder, number, chunk, *parts)

@@ -85,8 +85,8 @@ def write(folder, cell, **arrays):
     """Write arrays of a cell, each to a file that appears once it is complete."""
     for name, array in arrays.items():
         path = Path(folder, f"{name}_{cell}.npy")
-        # Of its own, since a task whose worker is lost may run twice.
-        aside = path.with_suffix(f".{os.getpid()}.npy")
+        # A task whose worker is lost may run twice.
+        aside = path.with_name(f"aside_{os.getpid()}_{path.name}")
         try:
             np.save(aside, array)
             os.replace(aside, path)
@@ -154,7 +154,7 @@ def partition(sample, n_cells):
 
 @compiled(nogil=True)
 def locate(points, features, thresholds):
-    """Return the cell (n,) int16 of each row of points (n, d) in a partition."""
+    """Return the cell (n,) uint16 of each row of points (n, d) in a partition."""
     n_cells = len(features)
     cells = np.empty(len(points), dtype=np.uint16)
     for i in range(len(points)):

@@ -122,6 +122,13 @@ def test_chunks_of_dask(global_random_seed):
         minimum_spanning_tree_by_blocks(chunks[chunks[:, 0] > 0])
 
 
+def test_too_many_rows():
+    X = Parts(np.ones((3, 2)), lambda _: None)
+    X.shape = (2**30 + 1, 2)
+    with pytest.raises(ValueError, match="must have at most 1073741824 samples"):
+        minimum_spanning_tree_by_blocks(X)
+
+
 def test_bad_rows():
     with pytest.raises(ValueError, match="contains NaN"):
         minimum_spanning_tree_by_blocks([[np.nan], [1.0]])
