@@ -13,8 +13,6 @@ rows     10^6 x 50 float32 within 1 GiB beyond the input, for ClAM, PRCut and GE
 forests  SpanningForestClustering on 10^6 x 3, and on a sorted chain of 2 10^6 samples
 threads  4000 samples of groups that overlap, trained with one thread and with two: ARI
          of the labels at least .99
-costs    processor time a sample at 10^5 samples, of which the guide's table of costs is
-         made
 """
 
 import argparse
@@ -29,7 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import scipy.sparse as sp
 import torch
-from shared import peak_memory, resident, seconds
+from shared import peak_memory, resident
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_limits
@@ -187,36 +185,6 @@ def soak_threads():
         assert score >= 0.99, model
 
 
-def soak_costs():
-    """Measure what a sample costs: once, in an epoch, and in a prediction."""
-    X = groups(100_000, 50, np.float32)
-    trained = {"batch_size": 8192, "n_init": 1, "random_state": 0}
-    endless = {"tol": 0, "n_iter_no_change": 10**6}
-    for model, given in (
-        (ClAM(10, **trained, **endless), {}),
-        (GEMINI(10, learning_rate=1e-5, tol=0, **trained), {}),
-        (PRCut(10, **trained, **UNTRAINED_ENCODER), {"precomputed": ring(len(X))}),
-    ):
-        model.set_params(max_iter=1).fit(X, **given)  # what is loaded and compiled
-        few, _ = seconds(model.set_params(max_iter=2).fit, X, **given)
-        many, _ = seconds(model.set_params(max_iter=42).fit, X, **given)
-        epoch = (many - few) / 40
-        predicted, _ = seconds(model.predict, X)
-        print_costs(model, once=few - 2 * epoch, epoch=epoch, predict=predicted)
-    X = groups(100_000, 3)
-    tree = SpanningForestClustering(3).fit(X[:4000])
-    fitted, _ = seconds(tree.fit, X)
-    predicted, _ = seconds(tree.predict, X)
-    print_costs(tree, fit=fitted, predict=predicted)
-
-
-def print_costs(model, **spent):
-    """Print microseconds a sample, of 100 000 samples."""
-    costs = ", ".join(f"{what} {10 * s:.2f}" for what, s in spent.items())
-    name = type(model).__name__
-    print(f"costs: {name:24} microseconds a sample: {costs}", flush=True)
-
-
 PARTS = {
     "fits": soak_fits,
     "predict": soak_predict,
@@ -225,7 +193,6 @@ PARTS = {
     "rows-GEMINI": lambda: soak_rows("GEMINI"),
     "forests": soak_forests,
     "threads": soak_threads,
-    "costs": soak_costs,
 }
 
 

@@ -62,6 +62,25 @@ def forest_blocks(folder=FOLDER):
     axes[0].legend()
 
 
+def growth(folder=FOLDER):
+    """Draw the time and the memory of fits by the number of samples."""
+    heading, rows = read("growth.csv", folder)
+    names = list(dict.fromkeys(row[0] for row in rows))
+    _, axes = plt.subplots(1, 2, figsize=(8, 4.6), layout="constrained")
+    units = ("processor time (seconds)", "memory beyond the samples (MiB)")
+    for ax, unit, title in zip(axes, units, ("seconds", "MiB"), strict=True):
+        for i, name in enumerate(names):
+            own = [row for row in rows if row[0] == name]
+            values = [float(row[heading.index(title)]) for row in own]
+            n = [int(row[1]) for row in own]
+            ax.loglog(n, values, f"C{i}", marker="osD^v"[i % 5], label=name)
+        ax.set(xlabel="number of samples", ylabel=unit)
+        ax.grid(color="0.9")
+    axes[0].figure.legend(
+        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3
+    )
+
+
 def missing_values(folder=FOLDER):
     """Draw the error of imputed values by the share that is hidden."""
     heading, rows = read("missing_values.csv", folder)

@@ -13,7 +13,10 @@ from sklearn.datasets import load_iris
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "doc" / "benchmarks"
 TABLES = sorted(path.name for path in FOLDER.glob("*.csv"))
-PAGES = "".join(path.read_text("utf-8") for path in sorted(FOLDER.glob("*.rst")))
+GUIDE = FOLDER.parent / "user_guide" / "large_data.rst"
+PAGES = "".join(
+    path.read_text("utf-8") for path in [*sorted(FOLDER.glob("*.rst")), GUIDE]
+)
 
 
 @pytest.fixture
@@ -58,7 +61,7 @@ def assert_same_format(written, name):
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_recorded_table_is_that_of_a_page_with_a_command(name):
-    assert PAGES.count(f":file: {name}\n") == 1
+    assert len(re.findall(rf":file: (?:\S+/)?{name}\n", PAGES)) == 1
     text = " ".join(PAGES.split())
     commands = re.findall(r"--record (doc/benchmarks[\w./]*)", text)
     assert any(name in command or command == "doc/benchmarks" for command in commands)
@@ -83,6 +86,23 @@ def test_trees_by_blocks_are_recorded(load, tmp_path):
     assert heading == read(FOLDER / "forest_blocks.csv")[0]
     assert [row[:2] for row in rows] == [["1000", "by blocks"], ["1000", "in memory"]]
     assert_same_format(tmp_path / "table.csv", "forest_blocks.csv")
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_growth_of_all_estimators_is_recorded(load, tmp_path, monkeypatch):
+    bench = load("bench_large")
+    monkeypatch.setattr(bench, "alone", lambda function, *given: function(*given))
+    results = bench.Results(tmp_path / "results")
+    bench.growth(results, tmp_path / "table.csv", ["ClAM", "AssociativeImputer"], (3,))
+    heading, rows = read(tmp_path / "table.csv")
+    recorded_heading, recorded = read(FOLDER / "growth.csv")
+    assert heading == recorded_heading
+    assert [row[:2] for row in rows] == [
+        ["ClAM", "1000"],
+        ["AssociativeImputer", "1000"],
+    ]
+    assert list(bench.ESTIMATORS) == list(dict.fromkeys(row[0] for row in recorded))
 
 
 def test_classes_without_labels_are_recorded(load, tmp_path):
