@@ -359,6 +359,14 @@ def cells(options):
                 [np.equal(row[of]["numbers"], row["k"]) for row in found]
             )
             print(part, of, "; ".join(texts), "right", *right.sum(axis=1))
+    X, y = load("pbmc68k_reduced")
+    graph = connectivities(X)
+    print("pbmc68k_reduced, connectivities and their edges with the weight 1:")
+    for values in (graph.data, np.ones_like(graph.data)):
+        weighted = sp.csr_array((values, graph.indices, graph.indptr))
+        row = row_of(weighted, y, True)
+        sizes = np.bincount(fitted(weighted, "auto", True)[0].labels_)
+        print(f"   {row['chosen']}, {row['ari']:.3f}, {row['ari_true']:.3f}, {sizes}")
 
 
 # Changes of the rule, one at a time: module, name and value.

@@ -295,6 +295,7 @@ def compare_clusterers(
         Number of processes used for the fits to subsets, as in joblib.
     verbose : int, default=0
         If positive, a line is printed for each clusterer when its fits have ended.
+        Only this and :func:`~skdiffclust.show_versions` print.
     random_state : int, RandomState instance or None, default=None
         Determines the subsets, the reference data and the seeds of the clusterers. Pass
         an int for reproducible results.

@@ -16,6 +16,7 @@ import networkx
 import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
+from sklearn.metrics.cluster import contingency_matrix
 from sklearn.neighbors import kneighbors_graph
 
 from skdiffclust import GraphCutClustering
@@ -59,6 +60,22 @@ scores = {
 }
 print(f"clusters: {cut.n_clusters_} of the cut, {len(communities)} of Louvain")
 print(", ".join(f"{name}: ARI {score:.2f}" for name, score in scores.items()))
+
+# %%
+# There is no resolution: ``n_clusters`` goes from coarse to fine. Coarse clusters are
+# unions of the five types, fine ones are parts of them, and the curve has the score of
+# each number, of which "auto" takes the largest.
+
+for n_clusters in (2, 3, 5, 8):
+    model = GraphCutClustering(n_clusters, random_state=0).fit(known, graph=graph)
+    shared = contingency_matrix(y[:n_known], model.labels_)
+    wholes = shared.max(axis=1).sum() / n_known
+    parts = shared.max(axis=0).sum() / n_known
+    print(
+        f"{n_clusters} clusters of {np.bincount(model.labels_)} cells: {wholes:.0%} "
+        f"are with most of their type, {parts:.0%} in a cluster mostly of it"
+    )
+print("scores of 2 to 8 clusters:", cut.n_clusters_curve_["score"][1:8].round(2))
 
 # %%
 # The genes that distinguish a cluster most: the largest difference of its mean and the
