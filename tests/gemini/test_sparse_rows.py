@@ -125,6 +125,9 @@ def test_paths_are_those_of_dense_rows(mode, global_random_seed):
     selected = other.transform(form)
     assert sparse.issparse(selected)
     assert_array_equal(selected.toarray(), one.transform(X))
+    restored = one.inverse_transform(one.transform(X))
+    assert_array_equal(restored, np.where(one.get_support(), X, 0))
+    assert_array_equal(other.inverse_transform(selected).toarray(), restored)
     # A solution that is refined is one, to many digits.
     alpha = path.alphas[len(path) // 2]
     one.set_params(alpha=alpha).fit(X)
