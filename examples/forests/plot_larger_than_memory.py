@@ -36,8 +36,8 @@ file.flush()
 
 # %%
 # ``mmap_mode`` opens the file without reading it. An array of dask, for example of a
-# zarr store (``dask.array.from_zarr``), can take its place. With ``n_jobs``, the blocks
-# are distributed over processes or machines.
+# zarr store (``dask.array.from_zarr``), or one of zarr itself can take its place. With
+# ``n_jobs``, the blocks are distributed over processes or machines.
 
 X = np.load(path, mmap_mode="r")
 tree = minimum_spanning_tree_by_blocks(X, n_blocks=4)
@@ -70,7 +70,7 @@ plt.show()
 
 # %%
 # The forest finds the rings; centres do not, however many batches they see. The tree
-# costs a search between all pairs of blocks, and a batch only a step.
+# costs a search for neighbours among all samples, and a batch only a step.
 
 assert forest.n_clusters_ == 3
 assert ari["forest"] > 0.99
