@@ -21,7 +21,7 @@ def warmup() -> None:
 
     Notes
     -----
-    It takes almost a minute of processor time if nothing is cached, and three
+    It takes half a minute of processor time if nothing is cached, and three
     seconds if everything is. If numba has no folder that it can write its cache to, the
     compiled code is only available in the current process.
 
