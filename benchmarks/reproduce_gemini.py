@@ -482,7 +482,10 @@ PARTS = {
             *itertools.product(["house_votes_84"], MODELS, ["linear", "one-hot"], [20]),
         ],
     ),
-    "published_mnist": (run_published_mnist, [("ova", 3000, 300)]),
+    "published_mnist": (
+        run_published_mnist,
+        [("ova", 1000, 100), ("ova", 3000, 300)],
+    ),
     "real": (
         run_real,
         cases(5, ("heart_statlog", "house_votes_84"), ("mmd", "wasserstein"), MODELS),
