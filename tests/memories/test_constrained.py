@@ -86,6 +86,11 @@ def test_sparse_and_missing_take_links(kind, global_random_seed):
     assert adjusted_rand_score(y[::4], found[::4]) == 1.0
 
 
+# At a low inverse temperature, one memory may attract the samples of another.
+@pytest.mark.filterwarnings("ignore:ClAM found:sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings(
+    "ignore:.*are very small:sklearn.exceptions.ConvergenceWarning"
+)
 @pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan"])
 def test_proba_is_the_attraction_of_the_memories(metric, global_random_seed):
     X, _ = blobs(global_random_seed)
