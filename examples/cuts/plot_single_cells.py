@@ -67,7 +67,7 @@ print(", ".join(f"{name}: ARI {score:.2f}" for name, score in scores.items()))
 # each number, of which "auto" takes the largest.
 
 for n_clusters in (2, 3, 5, 8):
-    model = GraphCutClustering(n_clusters, random_state=0).fit(known, graph=graph)
+    model = GraphCutClustering(n_clusters, random_state=0).fit(known, precomputed=graph)
     shared = contingency_matrix(y[:n_known], model.labels_)
     wholes = shared.max(axis=1).sum() / n_known
     parts = shared.max(axis=0).sum() / n_known
