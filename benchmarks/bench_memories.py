@@ -18,8 +18,8 @@ robust    the same tables with wrong cells (one of 10, 100 and 1e4; 10, -100 and
 deep      DeepClAM beside k-means on features, on PCA and on codes, DEC and IDEC. One
           autoencoder a seed is trained for k-means on its codes, DEC and IDEC, with
           features hidden as ours hides them; DEC (Xie, Girshick, Farhadi, ICML 2016)
-          and IDEC (Guo, Gao, Liu, Yin, IJCAI 2017, gamma 0.1) then take as many steps
-          as ours, with targets renewed every epoch and once in 140 steps
+          and IDEC (Guo, Gao, Liu, Yin, IJCAI 2017, gamma 0.1) then take 640 steps, and
+          ours 400, with targets renewed every epoch and once in 140 steps
 
 Times are medians of alternating runs in this process, given as ratios.
 """
@@ -580,7 +580,7 @@ def robust(n_seeds=5):
         print(f"{name:12s} {X.shape}: {means}; {worst}", flush=True)
 
 
-# DeepClAM: layers and numbers of steps of the others are those of its default.
+# DeepClAM: layers and pretraining of the others are those of its default.
 
 SIZES = [256, 128, 10]
 BATCH, PRETRAINING, TRAINING = 256, 800, 640

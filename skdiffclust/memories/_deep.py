@@ -41,7 +41,7 @@ _HIDDEN = (256, 128)
 _LATENT = 10
 _PRETRAINING = 800  # approximate number of steps
 _ROUNDS = 4  # times that clusters are found anew
-_ROUND = 160  # approximate number of steps from one of them to the next
+_ROUND = 100  # approximate number of steps from one of them to the next
 _CONCENTRATION = 8.0  # inverse temperature times the variance of the codes
 # Least inverse temperature times the mean squared distance to the nearest memory.
 _SEPARATION = 6.0

@@ -144,7 +144,7 @@ class DeepClAM(
 
     Notes
     -----
-    Clusters are found again, and memories move to their means, about every 160 steps,
+    Clusters are found again, and memories move to their means, about every 100 steps,
     at most four times; the user guide has the loss. A sample that is more than five
     times as far from the median of the samples as the median one is moved to that
     distance before it is encoded, unless more than 5 % of the samples are.
