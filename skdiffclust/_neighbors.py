@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial import cKDTree
 from sklearn.utils import gen_batches
-from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from skdiffclust._duplicates import equal_rows, first_duplicates
 from skdiffclust._pairwise import (
@@ -34,6 +34,8 @@ SPARSE_METRICS = ("euclidean", "l2", "sqeuclidean", "cosine")
 # needs 50 bytes for each.
 _TRAINING_ROWS = 2**22
 _ROWS = 512
+# With _ROWS others, products of this many training rows fill a cache of 4 MB.
+_TRAINING_ROWS_OF_PRODUCT = 1024
 _NORMED_ROWS = 64
 _LARGEST = np.finfo(np.float64).max / 16
 
@@ -274,31 +276,57 @@ def _product_nearest(T, X, k):
     """Return (columns, squared distances) (m, k), ruling rows out by products.
 
     |x|^2 + |t|^2 - 2xt of centred rows is off by at most c (|x|^2 + |t|^2); only
-    rows whose lower bound is not above the k-th upper bound are measured.
+    rows whose lower bound is not above the k-th upper bound are measured. Both are
+    searched in blocks that stay in a processor's cache.
     """
     means = column_means(T)
     T_centred = T - means
-    T_squares = np.square(T_centred).sum(axis=1)
+    T_squares = row_norms(T_centred, squared=True)
     c = 4.0 * (T.shape[1] + 8) * np.finfo(np.float64).eps
     columns = np.empty((len(X), k), dtype=np.int64)
     squares = np.empty((len(X), k))
-    step = max(1, MATRIX_BLOCK_ENTRIES // len(T))
-    for start in range(0, len(X), step):
-        done = slice(start, start + step)
+    for done in gen_batches(len(X), _ROWS):
         centred = X[done] - means
-        X_squares = np.square(centred).sum(axis=1)[:, None]
-        # Lower bounds, less (1 - c) |x|^2, which is the same along a row.
-        lower = (-2.0 * centred) @ T_centred.T
-        lower += (1.0 - c) * T_squares
-        if k == 1:
-            near = lower.argmin(axis=1)[:, None]
-        else:
-            near = np.argpartition(lower, k - 1, axis=1)[:, :k]
-        upper = np.take_along_axis(lower, near, axis=1)
-        upper += 2.0 * c * (X_squares + T_squares[near])
-        rows, candidates = np.nonzero(lower <= upper.max(axis=1, keepdims=True))
-        columns[done], squares[done] = _resolve_ties(T, X[done], rows, candidates, k)
+        X_squares = row_norms(centred, squared=True)[:, None]
+        centred *= -2.0
+        limits = np.full((len(centred), k), np.inf)
+        found = []
+        for part in gen_batches(len(T), _TRAINING_ROWS_OF_PRODUCT):
+            # Lower bounds, less (1 - c) |x|^2, which is the same along a row.
+            lower = centred @ T_centred[part].T
+            lower += (1.0 - c) * T_squares[part]
+            rows = np.flatnonzero(lower.min(axis=1) <= limits[:, -1])
+            lower = lower[rows]
+            if k == 1:
+                near = lower.argmin(axis=1)[:, None]
+            else:
+                last = min(k, lower.shape[1]) - 1
+                near = np.argpartition(lower, last, axis=1)[:, : last + 1]
+            upper = np.take_along_axis(lower, near, axis=1)
+            upper += 2.0 * c * (X_squares[rows] + T_squares[part][near])
+            upper = np.concatenate([limits[rows], upper], axis=1)
+            limits[rows] = np.partition(upper, k - 1, axis=1)[:, :k]
+            at, near = np.nonzero(lower <= limits[rows, -1:])
+            found.append((rows[at], part.start + near, lower[at, near]))
+            n_found = sum(len(bounds) for *_, bounds in found)
+            if n_found > MATRIX_BLOCK_ENTRIES and part.stop >= k:
+                # Many are equally far: the first k of them are enough.
+                best, _ = _measured(T, X[done], limits, found)
+                rows = np.repeat(np.arange(len(best)), k)
+                found = [(rows, best.ravel(), np.full(best.size, -np.inf))]
+        columns[done], squares[done] = _measured(T, X[done], limits, found)
     return columns, squares
+
+
+def _measured(T, X, limits, found):
+    """Return (columns, squared distances) (m, k) of pairs that no limit rules out.
+
+    `found` has tuples of rows, columns and lower bounds, `limits` (m, k) upper bounds,
+    of which the last of a line is the largest.
+    """
+    rows, columns, lower = map(np.concatenate, zip(*found, strict=True))
+    kept = lower <= limits[rows, -1]
+    return _resolve_ties(T, X, rows[kept], columns[kept], limits.shape[1])
 
 
 def _metric_nearest(T, X, k, metric, params):

@@ -1,5 +1,7 @@
 """Nearest samples and graphs of neighbours, against brute force."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -149,6 +151,31 @@ def test_nearest_row_in_blocks_of_training_rows(
     found = nearest_sample(T, X, metric=metric)
     assert np.array_equal(found[0], expected[0])
     assert np.array_equal(found[1], expected[1])
+
+
+@pytest.mark.parametrize("k", [1, 7, 1500])
+@pytest.mark.parametrize("integers", [False, True])
+def test_nearest_rows_are_those_of_brute_force_in_blocks(
+    k, integers, global_random_seed
+):
+    T = rows_with_duplicates(global_random_seed, 2500, 12, integers=integers)
+    X = rows_with_duplicates(global_random_seed + 1, 700, 12, integers=integers)
+    X[:9] = T[:9]
+    D = cdist(X, T, "sqeuclidean")
+    nearest, distances = k_nearest(T, X, k)
+    expected = np.argsort(D, axis=1, kind="stable")[:, :k]
+    assert_array_equal(distances == 0, np.take_along_axis(D, expected, axis=1) == 0)
+    assert_allclose(distances**2, np.take_along_axis(D, expected, axis=1), rtol=1e-12)
+    assert_array_equal(nearest, expected)
+
+
+def test_nearest_rows_are_the_first_of_millions_that_are_equally_far():
+    ones = np.array(list(itertools.combinations(range(16), 8)))[:8400]
+    T = np.zeros((len(ones), 16))
+    np.put_along_axis(T, ones, 1.0, axis=1)
+    nearest, distances = k_nearest(T, np.zeros((512, 16)), 5)
+    assert_array_equal(nearest, np.tile(np.arange(5), (512, 1)))
+    assert_array_equal(distances, np.sqrt(8.0))
 
 
 def test_nearest_row_precomputed():
