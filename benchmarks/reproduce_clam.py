@@ -93,14 +93,14 @@ def learned(X, memories, beta, setting, hide, n_epochs):
          3  for epoch n = 1, ..., N
          4    for batch B of S
          7      m ← random mask                      `hide`
-         8      x⁰ ← m ⊙ x
+         8      x⁰ ← m ⊙ x                           hidden entries by Table 6's value
        9-12     x^T ← the pattern completed          `recalled`
         13      L ← Σ_B ‖m̄ ⊙ (x^T − x)‖²             a mean, as in the code
-        14      ρ ← ρ − ε ∇L                         by Adam (Section A.3)
+        14      ρ ← ρ − ε ∇L                         by Adam (Section B.1)
 
-    The rate ε is multiplied by .8 after five epochs in which the mean loss of the last
-    ten falls by less than .001 (Table 5), and the memories of the epoch of least loss
-    are kept (Section B.1).
+    The rate ε is multiplied by .8, to 1e-5 at the least, after five epochs in which the
+    loss falls by less than .001 (Table 5), in the code on average over the last ten.
+    The memories of the epoch of least loss are kept (Section B.1).
     """
     n_starts, n_samples = len(memories), len(X)
     memories = memories.clone().requires_grad_()
@@ -131,7 +131,7 @@ def learned(X, memories, beta, setting, hide, n_epochs):
         if epoch > 10:
             fall = (losses[-11] - losses[-1]).reshape(-1, 1, 1) / 10
             stalled = torch.where(fall < 0.001, stalled + 1, 0)
-            rate = torch.where(stalled == 5, 0.8 * rate, rate)
+            rate = torch.where(stalled == 5, (0.8 * rate).clamp(min=1e-5), rate)
             stalled = torch.where(stalled == 5, 0, stalled)
     return best, least
 

@@ -107,17 +107,12 @@ def denoising(n_seeds):
     print(f"median: raw error {raw:.3f}, {np.median(steps):.0f} steps")
 
 
-def perceptron(seed):
-    """Return the untrained "mlp" encoder of the estimator for images of 64 pixels."""
-    from skdiffclust._encoder import Encoder
-    from skdiffclust._torch import encoder_module
-
-    rng = np.random.RandomState(seed)
-    sizes = [64, 256, N_COMPONENTS]
-    return encoder_module(Encoder.with_random_weights(sizes, rng, np.float32))
+def perceptron():
+    """Return an untrained perceptron for images of 64 pixels; torch is seeded."""
+    return nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, N_COMPONENTS))
 
 
-def lenet(seed):
+def lenet():
     """Return an untrained LeNet-5 for images (1, 28, 28); torch is seeded by now."""
     return nn.Sequential(
         *(nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
@@ -198,7 +193,7 @@ def fresh(setting, seed, *head):
     """Return the network, and what follows it, with weights of a seed."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return nn.Sequential(setting.network(seed), *(make() for make in head))
+        return nn.Sequential(setting.network(), *(make() for make in head))
 
 
 def ours(setting, X, labels, trial, seed):
@@ -251,23 +246,32 @@ def pixels(setting, X, labels, trial, seed):
     return lambda rows: rows.reshape(len(rows), -1)
 
 
+def batches_error(embedding, y):
+    """Return the clustering error of batches of 64 samples (n, d), by pairs.
+
+    The forest of a batch has as many trees as there are classes in it.
+    """
+    wrong = n_pairs = 0
+    for first in range(0, len(y), BATCH):
+        rows, labels = embedding[first : first + BATCH], y[first : first + BATCH]
+        wrong += len(rows) ** 2 * error(rows, labels, len(np.unique(labels)))
+        n_pairs += len(rows) ** 2
+    return float(wrong / n_pairs)
+
+
 def errors(embed, probe, rows, y, withheld):
     """Return clustering error, that of the withheld classes, and the probe's error."""
-    from skdiffclust.forests._embedding._training import batch_error
-
     embedding = embed(rows)
     hidden = y < withheld
     model = LogisticRegression(solver="saga", max_iter=300, tol=1e-2, random_state=0)
     scale = np.abs(embed(probe[0])).max()
     model.fit(embed(probe[0]) / scale, probe[1])
     found = {
-        "clustering": batch_error(embedding, y, N_CLASSES, BATCH, "sqeuclidean"),
+        "clustering": batches_error(embedding, y),
         "probe": 1 - model.score(embedding / scale, y),
     }
     if hidden.any():
-        found["withheld"] = batch_error(
-            embedding[hidden], y[hidden], withheld, BATCH, "sqeuclidean"
-        )
+        found["withheld"] = batches_error(embedding[hidden], y[hidden])
     return found
 
 
@@ -367,46 +371,47 @@ def images_of(data):
 
 
 def rows_of(y, n_labels, n_withheld, seed):
-    """Return the rows of the training split: labelled, other, and for validation.
+    """Return the rows of the training split: labelled, other, validation and probe.
 
-    Validation has 1000 images of the training split; the authors' has half of the test
-    split. The same number of each class that is not withheld is labelled.
+    The same number of each class that is not withheld is labelled. The probe is
+    learned from 100 images of each class. Validation has 1000 others, where that of the
+    authors is half of the test split.
     """
     order = np.random.RandomState(seed).permutation(len(y))
+    probe = np.concatenate([order[y[order] == c][:100] for c in range(N_CLASSES)])
+    order = order[~np.isin(order, probe)]
     validation, rest = order[:1000], order[1000:]
     each = n_labels // (N_CLASSES - n_withheld)
     known = [rest[y[rest] == c][:each] for c in range(n_withheld, N_CLASSES)]
-    return known, np.setdiff1d(rest, np.concatenate(known)), validation
-
-
-def batches_error(network, images, y):
-    """Return the mean clustering error of batches of 64 images."""
-    with torch.no_grad():
-        embedding = network(images).double().numpy()
-    batches = np.array_split(np.arange(len(y)), len(y) // BATCH)
-    return float(np.mean([error(embedding[b], y[b], N_CLASSES) for b in batches]))
+    return known, np.setdiff1d(rest, np.concatenate(known)), validation, probe
 
 
 def as_the_authors(data, method, n_labels, n_withheld, seed, n_steps):
     """Return the clustering and probe error on the test split, and the seconds.
 
     A step has 32 labelled images, as many of each class, and 32 others; cross-entropy
-    has 64 labelled ones. The network of least validation error is kept.
+    has 64 labelled ones. The network of least validation error is kept, and the probe
+    is a logistic regression on its outputs.
     """
     torch.manual_seed(seed)
     rng = np.random.RandomState(seed)
     start = time.process_time()
     images, y, X_test, y_test = images_of(data)
-    known, others, validation = rows_of(y, n_labels, n_withheld, seed)
+    known, others, validation, held_out = rows_of(y, n_labels, n_withheld, seed)
     network = network_of_the_authors(*images.shape[1:3])
     head, classes_of = nn.Linear(WIDTH, N_CLASSES), torch.from_numpy(y)
     criterion = PartialFenchelYoungLoss(N_CLASSES, n_perturbations=100)
     parameters = [*network.parameters(), *head.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=3e-4, weight_decay=1e-4)
+
+    def embed(images):
+        with torch.no_grad():
+            return network(images).double().numpy()
+
     best = np.inf, None
     for step in range(1, n_steps + 1):
         n_known = BATCH // 2 if method == "ours" else BATCH
-        classes = rng.permutation(np.resize(np.arange(len(known)), n_known))
+        classes = np.resize(rng.permutation(len(known)), n_known)
         rows = np.array([rng.choice(known[c]) for c in classes])
         if method == "ours":
             unknown = rng.choice(others, BATCH // 2, replace=False)
@@ -420,16 +425,15 @@ def as_the_authors(data, method, n_labels, n_withheld, seed, n_steps):
         loss.backward()
         optimizer.step()
         if step % EVERY == 0 or step == n_steps:
-            found = batches_error(network, images[validation], y[validation])
+            found = batches_error(embed(images[validation]), y[validation])
             if found < best[0]:
                 best = found, copy.deepcopy(network.state_dict())
     network.load_state_dict(best[1])
-    with torch.no_grad():
-        probed, tested = network(images[validation]), network(X_test)
-    probe = LogisticRegression(max_iter=300).fit(probed.numpy(), y[validation])
+    tested = embed(X_test)
+    probe = LogisticRegression(max_iter=300).fit(embed(images[held_out]), y[held_out])
     return {
-        "clustering": batches_error(network, X_test, y_test),
-        "probe": 1 - probe.score(tested.numpy(), y_test),
+        "clustering": batches_error(tested, y_test),
+        "probe": 1 - probe.score(tested, y_test),
         "seconds": time.process_time() - start,
     }
 

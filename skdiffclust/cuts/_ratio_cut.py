@@ -200,7 +200,7 @@ def expected_ratio_cut(
     accurate to about 1e-12 otherwise. For the normalised cut, the integral is over
     :math:`[0, \infty)` and is computed by a double-exponential rule with 60 to 300
     nodes, depending on the ratio of the total volume to the smallest degree. The paper
-    has this quadrature, too (Lemma 4.3), fears its instability, and trains on an upper
+    has this quadrature, too (Lemma 4.3), notes its instability, and trains on an upper
     bound, :func:`ratio_cut_bound`. In the weights of its rule (A.4), :math:`(1 - r)^2`
     should read :math:`1 - r^2`.
 

@@ -229,8 +229,8 @@ def units_of(embedding, affinity):
 def batch_error(embedding, y, n_clusters, batch_size, affinity):
     """Return the connectivity error of labels (n,) and forests of batches of samples.
 
-    Batches are taken in the order of the samples, as in the paper; a last one of a
-    single sample is left out. If all labels of a batch are known, the forest has as
+    Batches are taken in the order of the samples; a last one of a single sample is left
+    out. If all labels of a batch are known, the forest has as
     many clusters as there are classes, else `n_clusters`. Only pairs of labelled
     samples count.
     """
