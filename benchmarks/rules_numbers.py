@@ -92,6 +92,7 @@ NUMBERS = {
         "_LEAST_DIVISOR": ("recipe", "of nodes without edges"),
         "_AUTO_SHARE": ("row", "graphs ablation"),
         "MEAN_CUT": ("row", "graphs ablation"),
+        "_gains_by_merging": ("derived", "rounding"),
         "is_better": ("derived", "rounding"),
     },
     "memories._completion": {

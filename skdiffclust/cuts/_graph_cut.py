@@ -131,12 +131,12 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     min_cluster_size : float or "auto", default="auto"
         Smallest size of a cluster, in samples or in their total weight; below 1 only
         weights are limited, and 1 does not limit sizes of samples. "auto" is 1, but the
-        lowest normalised cut is compared with a partition of a large modularity (of a
-        given network, without clusters below a fifth of the mean size, of which a
-        warning gives the sizes), which is returned if its modularity is larger and the
-        lowest cut above .07 for each cluster; of a network, also if its modularity over
-        its cut is larger. Set 1 for the lowest cut. Sizes of connected components are
-        not limited.
+        lowest normalised cut is compared with a partition of a large modularity, which
+        is returned if its modularity is larger and the lowest cut above .07 for each
+        cluster; of a network, also if its modularity over its cut is larger. In a
+        network (a warning gives the sizes of the lowest cut), and where there are fewer
+        communities than clusters, it has no clusters below a fifth of the mean size.
+        Set 1 for the lowest cut. Sizes of connected components are not limited.
     max_imbalance : float, default=None
         Largest difference between the size of a cluster and the mean size, relative to
         the mean: with .3, sizes are between 70 % and 130 % of it, or are the next whole

@@ -185,8 +185,8 @@ def search_labels(
 ):
     """Return labels (m,) int64 of nodes of a low cut, exactly `n_clusters` of them.
 
-    With `modular` they are of a large modularity instead, without clusters below
-    `least_size`; the bounds must be none then.
+    With `modular` they are those of `search_communities` instead; the bounds must be
+    none then.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def search_labels(
         within = (max(bounds[0] - missing, 0.0), bounds[1])
         large = nodes.large
         if modular:
-            partition = search_modular(large, n_clusters, n_init, random_state)
+            partition = search_communities(large, n_clusters, n_init, random_state)
         elif init == "spectral":
             start = spectral_labels(large.graph, n_clusters, n_init, random_state)
             partition = local_search(large.level, start, n_clusters, within)
@@ -228,7 +228,7 @@ def search_labels(
 
 
 def least_size(nodes, n_clusters):
-    """Return the least size of a cluster of a network: a fifth of the mean."""
+    """Return the least size of a community: a fifth of the mean of a cluster."""
     return _AUTO_SHARE * nodes.sizes.sum() / n_clusters
 
 
@@ -238,11 +238,41 @@ def search_modular(nodes, n_clusters, n_starts, random_state):
     In a network, no cluster is below `least_size`. Fewer starts suffice than for a low
     cut.
     """
-    n_starts = -(-n_starts // _STARTS_OF_CUTS)
     bounds = least_size(nodes, n_clusters), np.inf
     if nodes.joins_neighbors:
         bounds = UNBOUNDED
+    return _search_within(nodes, n_clusters, n_starts, random_state, bounds)
+
+
+def search_communities(nodes, n_clusters, n_starts, random_state):
+    """Return labels (m,) of a large modularity, all of them of communities.
+
+    If two clusters had a larger modularity as one, there are fewer communities than
+    clusters, and single nodes may only fill the number: then no cluster is below
+    `least_size` among neighbours, too.
+    """
+    labels = search_modular(nodes, n_clusters, n_starts, random_state)
+    if nodes.joins_neighbors and _gains_by_merging(nodes, labels):
+        bounds = least_size(nodes, n_clusters), np.inf
+        labels = _search_within(nodes, n_clusters, n_starts, random_state, bounds)
+    return labels
+
+
+def _search_within(nodes, n_clusters, n_starts, random_state, bounds):
+    """Return labels (m,) of a large modularity, with sizes within bounds."""
+    n_starts = -(-n_starts // _STARTS_OF_CUTS)
     return search(nodes.modular, n_clusters, n_starts, random_state, bounds)
+
+
+def _gains_by_merging(nodes, labels):
+    """Whether two clusters of labels (m,) have a larger modularity as one."""
+    edges = nodes.graph.tocoo()
+    ends = labels[edges.row], labels[edges.col]
+    between = sp.csr_array((edges.data, ends)).tocoo()
+    volumes = np.bincount(labels, nodes.degrees)
+    expected = volumes[between.row] * volumes[between.col] / volumes.sum()
+    differ = between.row != between.col
+    return bool((between.data > (1.0 + 1e-9) * expected)[differ].any())
 
 
 def is_better(nodes, n_clusters, labels, other):

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from scipy.linalg import block_diag
 from sklearn.base import clone
 from sklearn.cluster import SpectralClustering
-from sklearn.datasets import load_digits, make_blobs
+from sklearn.datasets import load_digits, load_iris, make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV, ParameterGrid, cross_val_score
@@ -623,6 +623,14 @@ def test_small_clusters_of_samples_are_kept(distance, global_random_seed):
         warnings.simplefilter("error")
         labels = GraphCutClustering(3, random_state=0).fit_predict(X)
     assert adjusted_rand_score(y, labels) > 0.95
+
+
+@pytest.mark.parametrize("n_clusters", [6, 8, 12])
+def test_no_sample_is_a_cluster_only_to_fill_the_number(n_clusters):
+    X = load_iris().data
+    model = GraphCutClustering(n_clusters, random_state=0).fit(X)
+    assert model.objective_ == "modularity"
+    assert model.cluster_sizes_.min() >= 0.2 * len(X) / n_clusters
 
 
 def test_communities_whose_modularity_is_larger_are_returned(global_random_seed):
