@@ -323,7 +323,14 @@ METRICS = PAIRWISE_METRICS | EUCLIDEAN_FORMS.keys()
 def fitted_metric_params(X_train, metric):
     """Return what the metric estimates from X_train (dict), for the functions below."""
     if metric == "seuclidean":
-        return {"V": np.var(X_train, axis=0, ddof=1)}
+        variances = np.var(X_train, axis=0, ddof=min(1, len(X_train) - 1))
+        if not variances.all():
+            raise ValueError(
+                "metric='seuclidean' divides by the variances of the features, of "
+                f"which {np.count_nonzero(variances == 0)} are 0. Drop constant "
+                "features, e.g. with VarianceThreshold."
+            )
+        return {"V": variances}
     if metric == "mahalanobis":
         covariance = np.atleast_2d(np.cov(X_train.T, ddof=min(1, len(X_train) - 1)))
         scale = np.sqrt(np.diag(covariance))

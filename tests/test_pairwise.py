@@ -71,6 +71,14 @@ def test_mahalanobis_needs_an_invertible_covariance(n_samples, rank):
         SpanningForestClustering(1, metric="mahalanobis").fit(X)
 
 
+@pytest.mark.parametrize("n_samples, n_constant", [(1, 4), (40, 1)])
+def test_seuclidean_needs_features_that_vary(n_samples, n_constant):
+    X = np.random.RandomState(0).normal(size=(n_samples, 3))
+    X = np.column_stack([X, np.ones(n_samples)])
+    with pytest.raises(ValueError, match=f"of which {n_constant} are 0. Drop constant"):
+        SpanningForestClustering(1, metric="seuclidean").fit(X)
+
+
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 def test_mahalanobis_takes_features_of_any_scale(scale, global_random_seed):
     X = np.random.RandomState(global_random_seed).normal(size=(40, 3))
