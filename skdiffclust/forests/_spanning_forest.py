@@ -81,8 +81,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         if it is in doubt. None requires a `distance_threshold`.
     distance_threshold : float or None, default=None
         Cut every edge at least as long as this, as AgglomerativeClustering does, unless
-        a part were smaller than `min_cluster_size`; requires ``n_clusters=None``. Edges
-        of length zero are never cut.
+        a part would be smaller than `min_cluster_size`; requires ``n_clusters=None``.
+        Edges of length zero are never cut.
     metric : str or callable, default="euclidean"
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X is
         then a symmetric matrix of distances, dense, or sparse, where every stored entry
@@ -522,7 +522,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             Number of clusters. With None for this and `distance_threshold`, both are
             those of the constructor.
         distance_threshold : float or None, default=None
-            Cut every edge at least as long as this, unless a part were smaller than
+            Cut every edge at least as long as this, unless a part would be smaller than
             `min_cluster_size`; needs ``n_clusters=None``.
         max_outlier_score : float or None, default=None
             Samples that are outliers of their cluster get the label -1, noise: with r

@@ -55,12 +55,13 @@ class DeepClAM(
 ):
     r"""Cluster the codes of an autoencoder that is trained with associative memories.
 
-    An autoencoder is trained to reconstruct samples from which some features are
-    hidden, clusters of any shape are found among its codes, and encoder, decoder and
-    one memory for each cluster are then trained so that the decoder reconstructs
-    samples from codes that were attracted by the memories. It is suitable for at least
-    about a thousand images, spectra or other samples of many related features; for
-    tables whose features differ in kind, try :class:`ClAM` first. It needs torch.
+    After an idea of [1]_, an autoencoder is trained to reconstruct samples from which
+    some features are hidden, clusters of any shape are found among its codes, and
+    encoder, decoder and one memory for each cluster are then trained so that the
+    decoder reconstructs samples from codes that the memories attract. It is suitable
+    for at least about a thousand images, spectra or other samples of many related
+    features; for tables whose features differ in kind, try :class:`ClAM` first. It
+    needs torch.
 
     Parameters
     ----------
@@ -159,7 +160,8 @@ class DeepClAM(
 
     References
     ----------
-    .. [1] "Deep Clustering with Associative Memories", 2026.
+    .. [1] B. Saha, D. Krotov, M. J. Zaki, P. Ram, "Deep Clustering with Associative
+       Memories", arXiv:2601.00963, 2026.
 
     Examples
     --------

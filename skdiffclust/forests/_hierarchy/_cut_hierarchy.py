@@ -257,7 +257,7 @@ class CutHierarchy:
             Number of clusters; "auto" determines it from the gains of the cuts.
             None requires a `distance_threshold`.
         distance_threshold : float or None, default=None
-            Cut every edge at least as long as this, unless a part were smaller than
+            Cut every edge at least as long as this, unless a part would be smaller than
             `min_cluster_size`; requires ``n_clusters=None``.
         samples : ndarray of shape (n_samples, n_features), default=None
             The samples, if distances are Euclidean. With "auto" the `p_value` needs
