@@ -31,6 +31,8 @@ def test_rows_that_are_not_finite(estimator, blobs, fit, bad):
     with pytest.raises(ValueError, match="Input X contains (NaN|infinity)") as refused:
         fit(estimator, pd.DataFrame(X))
     assert ("AssociativeImputer" in str(refused.value)) == np.isnan(bad)
+    takes_tables = isinstance(estimator, SpanningForestClustering | GraphCutClustering)
+    assert ("metric='gower'" in str(refused.value)) == (np.isnan(bad) and takes_tables)
     assert "supervised" not in str(refused.value)
 
 
