@@ -284,6 +284,16 @@ def sample_weights(sample_weight, X):
     return np.ldexp(weights, -np.frexp(largest)[1])
 
 
+def refuse_many_clusters(name, n_clusters, n_samples):
+    """Refuse more clusters than samples; "auto" and None are no number of clusters."""
+    if isinstance(n_clusters, Integral) and n_clusters > n_samples:
+        raise ValueError(
+            f"The 'n_clusters' parameter of {name} must be at most the number of "
+            f"samples, n_samples={n_samples}. Got {n_clusters} instead. Use fewer "
+            "clusters."
+        )
+
+
 def hidden_widths(sizes, name):
     """Return the widths (list of int) of hidden_layer_sizes of an estimator `name`."""
     widths = [sizes] if isinstance(sizes, Integral) else list(sizes)

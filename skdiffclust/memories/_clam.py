@@ -19,14 +19,13 @@ from skdiffclust._constraints import as_constraints
 from skdiffclust._devices import outside_torch_modes
 from skdiffclust._history import EpochLoop, Training, keep_state_on_error
 from skdiffclust._pairwise import refuse_overflow, refuse_underflow
-from skdiffclust._validation import sample_weights
+from skdiffclust._validation import refuse_many_clusters, sample_weights
 from skdiffclust._warnings import warn
 from skdiffclust.memories._checks import (
     check_constraints,
     check_half_life,
     check_init,
     check_weighted,
-    refuse_many_clusters,
     warn_of_clusters,
 )
 from skdiffclust.memories._dynamics import (
@@ -445,7 +444,7 @@ class ClAM(CallbackSupportMixin, FittedMemories):
         weight = sample_weights(sample_weight, X)
         if first:
             refuse_underflow(X, X.dtype)
-            refuse_many_clusters("ClAM", self.n_clusters, weight)
+            refuse_many_clusters("ClAM", self.n_clusters, np.count_nonzero(weight))
         check_steps(self.n_steps, self.step_size, self.metric)
         check_weighted(self.weighted, self.metric, self.max_iter)
         return X, weight

@@ -37,9 +37,13 @@ from skdiffclust._pairwise import (
     refuse_overflow,
     refuse_underflow,
 )
-from skdiffclust._validation import canonical_rows, sample_weights, validate_rows
-from skdiffclust.memories._checks import (
+from skdiffclust._validation import (
+    canonical_rows,
     refuse_many_clusters,
+    sample_weights,
+    validate_rows,
+)
+from skdiffclust.memories._checks import (
     warn_of_clusters,
 )
 from skdiffclust.memories._codes import BLOCK, codes_of, dynamics_of_codes, outputs_of
@@ -282,7 +286,7 @@ class DeepClAM(
         X = self._check_rows(X, reset=True)
         refuse_underflow(X, X.dtype)
         weight = sample_weights(sample_weight, X)
-        refuse_many_clusters("DeepClAM", self.n_clusters, weight)
+        refuse_many_clusters("DeepClAM", self.n_clusters, np.count_nonzero(weight))
         check_checkpoint("DeepClAM.fit", checkpoint, resume)
         device = resolve_device(self.device, "DeepClAM")
         random_state = check_random_state(self.random_state)
