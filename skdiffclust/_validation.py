@@ -29,6 +29,8 @@ _WARN_GIB = 2.0
 _LEAST_WEIGHT = 1e-100
 _MOST_WEIGHT = 1e100
 _LEAST_SYMMETRIC = 5  # samples of a matrix that is symmetric by intention
+# Of the range of the entries; distances of nearly equal samples lose half the digits.
+_ROUNDING = 1e-6
 _SHOWN = 40  # characters of a value in a message
 
 
@@ -40,7 +42,8 @@ def validate_rows(estimator, X, *, reset=True, **check_params):
     ``ensure_all_finite="allow-nan"``. With False, entries are not checked. Other
     arguments are those of :func:`sklearn.utils.validation.validate_data`.
     """
-    refuse_silent_conversion(X)
+    mixed = ", or set metric='gower'" if _takes(estimator, "metric", "gower") else ""
+    refuse_silent_conversion(X, or_else=mixed)
     finite = check_params.pop("ensure_all_finite", True)
     if issparse(X) and X.dtype.kind in "biu":
         # A conversion to CSR adds repeated entries, in the type that they have.
@@ -54,17 +57,16 @@ def validate_rows(estimator, X, *, reset=True, **check_params):
         **check_params,
     )
     if finite is True:
-        _refuse_missing(estimator, X)
+        _refuse_missing(estimator, X, mixed)
     if (
         reset
-        and _is_symmetric(X)
         and not estimator.__sklearn_tags__().input_tags.pairwise
+        and _is_symmetric(X)
     ):
-        rules = estimator._parameter_constraints
         options = [
             f"{name}='precomputed'"
             for name in ("affinity", "kernel", "metric")
-            if any("'precomputed'" in str(rule) for rule in rules.get(name, ()))
+            if _takes(estimator, name, "precomputed")
         ]
         remedy = " or ".join(options) or (
             "SpanningForestClustering with metric='precomputed', or GraphCutClustering "
@@ -78,8 +80,14 @@ def validate_rows(estimator, X, *, reset=True, **check_params):
     return X
 
 
+def _takes(estimator, name, value):
+    """Whether a parameter of an estimator may be this string."""
+    rules = estimator._parameter_constraints.get(name, ())
+    return any(repr(value) in str(rule) for rule in rules)
+
+
 def _is_symmetric(X):
-    """Whether X is a symmetric matrix of some size, whose pairs of samples differ.
+    """Whether X is symmetric up to rounding, of some size, and its pairs differ.
 
     Zeros and ones are symmetric by chance in less than one of 1000 such matrices.
     """
@@ -89,15 +97,23 @@ def _is_symmetric(X):
         rows, columns = X.nonzero()
         # It is not only a diagonal, and its pairs are not all the same.
         n_pairs = np.count_nonzero(rows != columns)
-        return 0 < n_pairs < X.shape[0] * (X.shape[0] - 1) and (X != X.T).nnz == 0
-    if not np.array_equal(X[0], X[:, 0]) or not np.array_equal(X, X.T):
+        if not 0 < n_pairs < X.shape[0] * (X.shape[0] - 1):
+            return False
+        return abs(X - X.T).max() <= _ROUNDING * abs(X).max()
+    if not (_are_close(X[0, 1:], X[1:, 0]) and _are_close(X, X.T)):
         return False
     others = X[~np.eye(len(X), dtype=bool)]
     return bool(others.min() < others.max())
 
 
-def _refuse_missing(estimator, X):
-    """Refuse NaN in X, with a remedy; infinities are refused before.
+def _are_close(A, B):
+    """Whether finite arrays are equal up to rounding."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return bool(np.abs(A - B).max() <= _ROUNDING * np.ptp(A))
+
+
+def _refuse_missing(estimator, X, or_else):
+    """Refuse NaN in X, with remedies; infinities are refused before.
 
     scikit-learn's own message proposes classifiers and regressors.
     """
@@ -111,7 +127,8 @@ def _refuse_missing(estimator, X):
     name = type(estimator).__name__
     remedy = (
         "Impute them first, for instance with sklearn.impute.SimpleImputer or "
-        "skdiffclust.AssociativeImputer, or drop these samples."
+        "skdiffclust.AssociativeImputer, or drop these samples"
+        f"{or_else}."
     )
     if estimator.__sklearn_tags__().input_tags.pairwise:
         remedy = (
@@ -123,8 +140,11 @@ def _refuse_missing(estimator, X):
     )
 
 
-def refuse_silent_conversion(X, *, name="X"):
-    """Refuse values that would silently become numbers, or lose a part."""
+def refuse_silent_conversion(X, *, name="X", or_else=""):
+    """Refuse values that would silently become numbers, or lose a part.
+
+    `or_else` is a further remedy for text.
+    """
     refuse_container(X, name=name)
     # A pandas frame has `sparse` if all of its columns are.
     if issparse(X) or hasattr(X, "sparse"):
@@ -159,7 +179,7 @@ def refuse_silent_conversion(X, *, name="X"):
         remedy = (
             "Encode categories as numbers first, for instance with "
             "sklearn.preprocessing.OneHotEncoder, and documents with "
-            "sklearn.feature_extraction.text.TfidfVectorizer."
+            f"sklearn.feature_extraction.text.TfidfVectorizer{or_else}."
         )
     raise ValueError(
         f"The {name!r} parameter must be numeric. Got {what} instead. {remedy}"
@@ -262,6 +282,16 @@ def sample_weights(sample_weight, X):
     if _LEAST_WEIGHT <= largest <= _MOST_WEIGHT:
         return weights
     return np.ldexp(weights, -np.frexp(largest)[1])
+
+
+def refuse_many_clusters(name, n_clusters, n_samples):
+    """Refuse more clusters than samples; "auto" and None are no number of clusters."""
+    if isinstance(n_clusters, Integral) and n_clusters > n_samples:
+        raise ValueError(
+            f"The 'n_clusters' parameter of {name} must be at most the number of "
+            f"samples, n_samples={n_samples}. Got {n_clusters} instead. Use fewer "
+            "clusters."
+        )
 
 
 def hidden_widths(sizes, name):

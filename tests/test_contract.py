@@ -362,8 +362,14 @@ def test_number_of_clusters(name):
         clone(model).fit(rng.normal(size=(120, 4)))
 
 
-@over("``predict``, ``predict_proba``")
+@over("``predict``")
 def test_predictions(name):
+    model = clone(MODELS[name]).fit(X)
+    assert_array_equal(model.predict(X), model.labels_)
+
+
+@over("``predict_proba``, of forests with ``consensus=True`` and perturbations")
+def test_probabilities(name):
     model = clone(MODELS[name])
     if name == "SpanningForestClustering":
         model.set_params(consensus=True, n_perturbations=10, random_state=0)

@@ -78,11 +78,11 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     r"""Partition a graph of the samples so that few edges join different clusters.
 
     Like :class:`~sklearn.cluster.SpectralClustering`, it partitions an affinity graph
-    by the normalised cut or the ratio-cut. It minimises the cut itself, by a multilevel
-    search without eigenvectors, optionally with bounds on the sizes of clusters, and it
-    predicts new samples. Where clusters are not nearly separate, the lowest cut often
-    is not the best partition, and one of a larger modularity may be returned:
-    `objective_` names what the labels are of. Nothing is trained;
+    by the normalised cut [2]_ or the ratio-cut. It minimises the cut itself, by a
+    multilevel search [1]_ without eigenvectors, optionally with bounds on the sizes of
+    clusters, and it predicts new samples. Where clusters are not nearly separate, the
+    lowest cut often is not the best partition, and one of a larger modularity may be
+    returned: `objective_` names what the labels are of. Nothing is trained;
     :class:`~skdiffclust.PRCut` trains a model of the features on the cut.
 
     Parameters

@@ -18,7 +18,7 @@ from skdiffclust._constraints import (
     is_free,
 )
 from skdiffclust._history import warn_of_small_clusters
-from skdiffclust._validation import sample_weights
+from skdiffclust._validation import refuse_many_clusters, sample_weights
 from skdiffclust._warnings import warn
 from skdiffclust.cuts._choice import FIRST, choose_n_clusters, cut_curve
 from skdiffclust.cuts._graph import GraphSettings, warn_of_parts
@@ -192,12 +192,7 @@ def read_problem(
     """
     n_samples = graph.shape[0]
     n_clusters = settings.n_clusters
-    if n_clusters != "auto" and n_clusters > n_samples:
-        raise ValueError(
-            f"The 'n_clusters' parameter of {settings.owner} must be at most the "
-            f"number of samples, n_samples={n_samples}. Got {n_clusters} instead. Use "
-            "fewer clusters."
-        )
+    refuse_many_clusters(settings.owner, n_clusters, n_samples)
     constraints = None
     if any(link is not None for link in links):
         constraints = as_constraints(n_samples, *links)

@@ -15,6 +15,7 @@ from skdiffclust.forests._hierarchy._spanning_tree import (
     free_tree,
 )
 from skdiffclust.forests._trees._distances import lengths_of
+from skdiffclust.forests._trees._index import refuse_many_samples
 from skdiffclust.forests._trees._tree import cut_order, is_in_cut_order
 
 # Edges that are checked at once.
@@ -70,6 +71,7 @@ def minimum_spanning_tree(
     (array([[1, 2],
            [0, 2]]), array([4., 1.]))
     """
+    refuse_many_samples("minimum_spanning_tree", X)
     refuse_silent_conversion(X)
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
     return tree_of(X, metric)

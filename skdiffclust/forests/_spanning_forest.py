@@ -25,7 +25,7 @@ from skdiffclust._gower import gower_encoder
 from skdiffclust._history import FitTask, drop_stale, keep_state_on_error
 from skdiffclust._neighbors import SPARSE_METRICS
 from skdiffclust._pairwise import METRICS, is_clean_distances
-from skdiffclust._validation import validate_rows
+from skdiffclust._validation import refuse_many_clusters, validate_rows
 from skdiffclust.forests._constrained._grow_tree import grow_tree
 from skdiffclust.forests._constrained._search import improve_tree_cut
 from skdiffclust.forests._hierarchy._condensed_tree import CondensedTree
@@ -39,6 +39,7 @@ from skdiffclust.forests._perturbed._memberships import (
     perturbed_edges,
 )
 from skdiffclust.forests._trees._distances import lengths_of, mutual_reachability
+from skdiffclust.forests._trees._index import refuse_many_samples
 from skdiffclust.forests._trees._samples import checked_weights, samples_in_order
 
 _EUCLIDEAN = ("euclidean", "l2")
@@ -77,12 +78,12 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     Parameters
     ----------
     n_clusters : int, "auto" or None, default=2
-        Number of clusters. "auto" determines it from the tree, at least 2, and warns
-        if it is in doubt. None requires a `distance_threshold`.
+        Number of clusters. "auto" determines it from the tree, at least 2 where a cut
+        is possible, and warns if it is in doubt. None requires a `distance_threshold`.
     distance_threshold : float or None, default=None
         Cut every edge at least as long as this, as AgglomerativeClustering does, unless
-        a part were smaller than `min_cluster_size`; requires ``n_clusters=None``. Edges
-        of length zero are never cut.
+        a part would be smaller than `min_cluster_size`; requires ``n_clusters=None``.
+        Edges of length zero are never cut.
     metric : str or callable, default="euclidean"
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X is
         then a symmetric matrix of distances, dense, or sparse, where every stored entry
@@ -134,8 +135,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         With "auto", the numbers that win if a cut costs half to twice as much.
     structure_p_value_ : float or None
         With "auto", the share of samples without structure whose cuts gain more;
-        1 where they gain nothing. None where it is not known: for constraints,
-        sparse X, other metrics and rules, `min_samples`, and few samples.
+        1 where they gain nothing. None for constraints and other rules, and where
+        cuts gain for sparse X, other metrics, `min_samples` and up to 20 samples.
     outlier_scores_ : ndarray of shape (n_samples,), float64
         Outlier score r / (r + m) of each sample, whatever the clusters: r is the
         geometric mean of the lengths at which single linkage joins it to components of
@@ -315,6 +316,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         ConvergenceWarning
             As of :meth:`skdiffclust.forests.CutHierarchy.cut`.
         """
+        refuse_many_samples("SpanningForestClustering", X)
         X, is_clean = self._check_samples(X)
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
         self._check_perturbations(constraints)
@@ -325,8 +327,10 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             metric, X = gower_encoder(X, self.categorical_features, weights)
         samples = samples_in_order(X, weights, metric, by_index=tree is not None)
         order = samples.order
+        n_samples = samples.X.shape[0]
+        refuse_many_clusters("SpanningForestClustering", self.n_clusters, n_samples)
         if constraints is not None:
-            rows = samples.numbers(np.arange(samples.X.shape[0]))
+            rows = samples.numbers(np.arange(n_samples))
             constraints = restrict(constraints, rows)
 
         growth = task.subtask("tree")
@@ -522,7 +526,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             Number of clusters. With None for this and `distance_threshold`, both are
             those of the constructor.
         distance_threshold : float or None, default=None
-            Cut every edge at least as long as this, unless a part were smaller than
+            Cut every edge at least as long as this, unless a part would be smaller than
             `min_cluster_size`; needs ``n_clusters=None``.
         max_outlier_score : float or None, default=None
             Samples that are outliers of their cluster get the label -1, noise: with r
@@ -640,6 +644,12 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
 
     def _check_perturbations(self, constraints):
         """Refuse perturbations where they are undefined."""
+        if self.consensus and not self.n_perturbations:
+            raise ValueError(
+                "The 'n_perturbations' parameter of SpanningForestClustering must be "
+                "positive with consensus=True. Got 0 instead. Set it, for example to "
+                "100, or consensus=False."
+            )
         is_cut_by_number = constraints is None and self.distance_threshold is None
         if self.n_perturbations and not is_cut_by_number:
             what = "a distance_threshold" if constraints is None else "constraints"

@@ -30,6 +30,7 @@ from skdiffclust._pairwise import refuse_overflow, refuse_underflow
 from skdiffclust._validation import (
     canonical_rows,
     hidden_widths,
+    refuse_many_clusters,
     sample_weights,
     validate_rows,
 )
@@ -359,12 +360,7 @@ def read_samples(estimator, settings, X, sample_weight, precomputed, links):
     refuse_unused_precomputed(settings)
     X = validated(estimator, X, reset=True)
     n_samples = X.shape[0]
-    if settings.n_clusters != "auto" and settings.n_clusters > n_samples:
-        raise ValueError(
-            f"The 'n_clusters' parameter of {settings.name} must be at most "
-            f"the number of samples, n_samples={n_samples}. Got "
-            f"{settings.n_clusters} instead. Use fewer clusters."
-        )
+    refuse_many_clusters(settings.name, settings.n_clusters, n_samples)
     samples = Samples.of(X, sample_weight)
     constraints = as_constraints(n_samples, *links)
     precomputed = check_matrix(precomputed, settings, X)

@@ -1,7 +1,7 @@
 """SparseGEMINI: clustering and selection of variables in one."""
 
 from dataclasses import replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import Literal, Self
 
 import numpy as np
@@ -49,6 +49,13 @@ from skdiffclust.gemini._walk import (
     path_steps,
     uncertified,
 )
+
+
+class _NumberOfClusters(Interval):
+    """A range whose errors name the estimator that chooses the number."""
+
+    def __str__(self):
+        return f"{super().__str__()} (SparseGEMINICV chooses the number)"
 
 
 class SparseGEMINI(FeatureSelector, BaseGEMINI):
@@ -222,6 +229,7 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
         "kernel": KERNELS,
         "metric": METRICS,
         "model": [StrOptions({"linear", "mlp"})],
+        "n_clusters": [_NumberOfClusters(Integral, 1, None, closed="left")],
         "alpha": [not_negative],
         "groups": ["array-like", None],
         "penalty_factor": ["array-like", StrOptions({"redundancy"}), None],
@@ -453,6 +461,13 @@ class SparseGEMINI(FeatureSelector, BaseGEMINI):
             check_checkpoint("SparseGEMINI.path", checkpoint, resume)
         links = (partial_labels, must_link, cannot_link)
         task = self._task(X, sample_weight, precomputed, links)
+        # The default may exceed it.
+        if min_features > max(2, self.n_features_in_):
+            raise ValueError(
+                "The 'min_features' parameter of SparseGEMINI.path must be at most the "
+                f"number of features, n_features={self.n_features_in_}. Got "
+                f"{min_features} instead. Lower it."
+            )
         settings = task.settings
         training = Training(self, task.samples.X, y, n_init=None, **settings.training)
         loops = iter(training)

@@ -8,17 +8,6 @@ from skdiffclust._history import warn_of_convergence, warn_of_small_clusters
 _MEAN_SIZE = 30.0
 
 
-def refuse_many_clusters(name, n_clusters, weight):
-    """Refuse more clusters than samples of positive weight (n,)."""
-    n_samples = np.count_nonzero(weight)
-    if n_clusters != "auto" and n_clusters > n_samples:
-        raise ValueError(
-            f"The 'n_clusters' parameter of {name} must be at most the number of "
-            f"samples, n_samples={n_samples}. Got {n_clusters} instead. Use fewer "
-            "clusters."
-        )
-
-
 def warn_of_clusters(name, sizes):
     """Warn of clusters that are empty, or so small that they may be outliers.
 

@@ -19,13 +19,13 @@ from skdiffclust._constraints import as_constraints
 from skdiffclust._devices import outside_torch_modes
 from skdiffclust._history import EpochLoop, Training, keep_state_on_error
 from skdiffclust._pairwise import refuse_overflow, refuse_underflow
-from skdiffclust._validation import sample_weights
+from skdiffclust._validation import refuse_many_clusters, sample_weights
+from skdiffclust._warnings import warn
 from skdiffclust.memories._checks import (
     check_constraints,
     check_half_life,
     check_init,
     check_weighted,
-    refuse_many_clusters,
     warn_of_clusters,
 )
 from skdiffclust.memories._dynamics import (
@@ -309,6 +309,8 @@ class ClAM(CallbackSupportMixin, FittedMemories):
 
         Warns
         -----
+        UserWarning
+            If a feature has no observed value.
         ConvergenceWarning
             If fewer clusters are found than requested, an outlier is a cluster of its
             own, training diverges, ``n_clusters="auto"`` has several candidates, or the
@@ -320,6 +322,12 @@ class ClAM(CallbackSupportMixin, FittedMemories):
         check_constraints(self.n_clusters, constraints)
         random_state = check_random_state(self.random_state)
         self._missing = learn_missing(X, weight, random_state)
+        if self._missing.is_empty.any():
+            names = getattr(self, "feature_names_in_", np.arange(X.shape[1]))
+            warn(
+                "ClAM takes features without any observed value as zeros: "
+                f"{names[self._missing.is_empty]}. Drop them."
+            )
         X = self._completed(X)
         # Training ignores links: the constrained k-means is kept.
         n_epochs = self.max_iter if constraints is None else 0
@@ -436,7 +444,7 @@ class ClAM(CallbackSupportMixin, FittedMemories):
         weight = sample_weights(sample_weight, X)
         if first:
             refuse_underflow(X, X.dtype)
-            refuse_many_clusters("ClAM", self.n_clusters, weight)
+            refuse_many_clusters("ClAM", self.n_clusters, np.count_nonzero(weight))
         check_steps(self.n_steps, self.step_size, self.metric)
         check_weighted(self.weighted, self.metric, self.max_iter)
         return X, weight

@@ -8,7 +8,8 @@ trained by one loss, the reconstruction error from the recalled code plus minus 
 share of the cluster's memory in the attraction; every few epochs clusters are found
 again and the memories move to their means, until the clusters no longer change.
 
-.. [1] "Deep Clustering with Associative Memories", 2026.
+.. [1] B. Saha, D. Krotov, M. J. Zaki, P. Ram, "Deep Clustering with Associative
+   Memories", arXiv:2601.00963, 2026.
 """
 
 from dataclasses import dataclass

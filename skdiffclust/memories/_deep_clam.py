@@ -37,9 +37,13 @@ from skdiffclust._pairwise import (
     refuse_overflow,
     refuse_underflow,
 )
-from skdiffclust._validation import canonical_rows, sample_weights, validate_rows
-from skdiffclust.memories._checks import (
+from skdiffclust._validation import (
+    canonical_rows,
     refuse_many_clusters,
+    sample_weights,
+    validate_rows,
+)
+from skdiffclust.memories._checks import (
     warn_of_clusters,
 )
 from skdiffclust.memories._codes import BLOCK, codes_of, dynamics_of_codes, outputs_of
@@ -55,12 +59,13 @@ class DeepClAM(
 ):
     r"""Cluster the codes of an autoencoder that is trained with associative memories.
 
-    An autoencoder is trained to reconstruct samples from which some features are
-    hidden, clusters of any shape are found among its codes, and encoder, decoder and
-    one memory for each cluster are then trained so that the decoder reconstructs
-    samples from codes that were attracted by the memories. It is suitable for at least
-    about a thousand images, spectra or other samples of many related features; for
-    tables whose features differ in kind, try :class:`ClAM` first. It needs torch.
+    After an idea of [1]_, an autoencoder is trained to reconstruct samples from which
+    some features are hidden, clusters of any shape are found among its codes, and
+    encoder, decoder and one memory for each cluster are then trained so that the
+    decoder reconstructs samples from codes that the memories attract. It is suitable
+    for at least about a thousand images, spectra or other samples of many related
+    features; for tables whose features differ in kind, try :class:`ClAM` first. It
+    needs torch.
 
     Parameters
     ----------
@@ -159,7 +164,8 @@ class DeepClAM(
 
     References
     ----------
-    .. [1] "Deep Clustering with Associative Memories", 2026.
+    .. [1] B. Saha, D. Krotov, M. J. Zaki, P. Ram, "Deep Clustering with Associative
+       Memories", arXiv:2601.00963, 2026.
 
     Examples
     --------
@@ -280,7 +286,7 @@ class DeepClAM(
         X = self._check_rows(X, reset=True)
         refuse_underflow(X, X.dtype)
         weight = sample_weights(sample_weight, X)
-        refuse_many_clusters("DeepClAM", self.n_clusters, weight)
+        refuse_many_clusters("DeepClAM", self.n_clusters, np.count_nonzero(weight))
         check_checkpoint("DeepClAM.fit", checkpoint, resume)
         device = resolve_device(self.device, "DeepClAM")
         random_state = check_random_state(self.random_state)

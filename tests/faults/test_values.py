@@ -31,6 +31,8 @@ def test_rows_that_are_not_finite(estimator, blobs, fit, bad):
     with pytest.raises(ValueError, match="Input X contains (NaN|infinity)") as refused:
         fit(estimator, pd.DataFrame(X))
     assert ("AssociativeImputer" in str(refused.value)) == np.isnan(bad)
+    takes_tables = isinstance(estimator, SpanningForestClustering | GraphCutClustering)
+    assert ("metric='gower'" in str(refused.value)) == (np.isnan(bad) and takes_tables)
     assert "supervised" not in str(refused.value)
 
 
@@ -170,8 +172,16 @@ def test_n_clusters_that_is_no_number_of_clusters(estimator, blobs, fit, n_clust
 
 def test_more_clusters_than_rows(estimator, blobs, fit):
     estimator.set_params(n_clusters=91)
-    with pytest.raises(ValueError, match="n_samples=90. Got 91 instead"):
+    name = type(estimator).__name__
+    with pytest.raises(ValueError, match=f"of {name} must .*n_samples=90. Got 91"):
         fit(estimator, blobs)
+
+
+def test_more_samples_than_are_numbered():
+    X = np.broadcast_to(np.zeros((1, 1)), (2**31, 1))  # takes no memory
+    for fit in (minimum_spanning_tree, SpanningForestClustering(2).fit):
+        with pytest.raises(ValueError, match="at most 2147483647 .* Got 2147483648"):
+            fit(X)
 
 
 def test_one_row(estimator, fit, answer):

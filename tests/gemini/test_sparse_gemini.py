@@ -351,6 +351,7 @@ def test_path_of_a_frame(dtype, global_random_seed):
         ({"alpha_multiplier": 1.0}, "'alpha_multiplier' parameter"),
         ({"alpha_multiplier": np.nan}, "'alpha_multiplier' parameter"),
         ({"min_features": 0}, "'min_features' parameter"),
+        ({"min_features": 9}, "at most the number of features, n_features=8. Got 9"),
         ({"keep_threshold": 1.5}, "'keep_threshold' parameter"),
         ({"alpha_init": 0.0}, "'alpha_init' parameter"),
         ({"alpha_init": np.nan}, "'alpha_init' parameter"),
@@ -361,6 +362,12 @@ def test_options_of_the_path_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         sparse.path(problem()[0], **options)
     assert not hasattr(sparse, "n_features_in_")
+
+
+def test_the_estimator_that_chooses_the_number_of_clusters_is_named():
+    for fit in (SparseGEMINI.fit, SparseGEMINI.path):
+        with pytest.raises(ValueError, match="SparseGEMINICV chooses.*Got 'auto'"):
+            fit(SparseGEMINI("auto"), problem()[0])
 
 
 # ------------------------------------------------------------------ interruption

@@ -4,6 +4,7 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_iris, make_blobs
 from sklearn.exceptions import ConvergenceWarning
@@ -515,6 +516,7 @@ def test_a_sorted_stream_with_gaps(half_life, global_random_seed):
     assert adjusted_rand_score(y, stream.predict(shown)) > 0.95
 
 
+@pytest.mark.filterwarnings("ignore:ClAM takes features without any:UserWarning")
 def test_a_feature_without_values_is_left_out(global_random_seed):
     # As scikit-learn's imputers do with keep_empty_features=True: it is zero.
     X, _ = make_blobs(90, n_features=3, random_state=global_random_seed)
@@ -542,6 +544,8 @@ def test_a_feature_without_values_is_left_out(global_random_seed):
     later = X.copy()
     later[:, 0] = np.nan
     assert np.isfinite(stream.partial_fit(later).cluster_centers_).all()
+    with pytest.warns(UserWarning, match=r"any observed value as zeros: \['b'\]"):
+        ClAM(**options).fit(pd.DataFrame(empty, columns=list("abcd")))
 
 
 def test_gaps_that_cannot_be_filled_are_refused():

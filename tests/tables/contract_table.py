@@ -32,7 +32,7 @@ CODES = Dash("another clusterer takes them, of the codes that it learns")
 DEEP = "memories/test_deep.py::"
 NO_OBJECTIVE = Dash("the objective is only defined for the training samples")
 NO_TRANSFORM = Dash("has no transform")
-NO_ENCODER = Dash("its model are the memories; DeepClAM has an encoder")
+NO_ENCODER = Dash("its model is the memories; DeepClAM has an encoder")
 SECONDS = Dash("a fit takes seconds, and partial_fit continues; DeepClAM writes them")
 OWN_LAYER = Dash("the penalty needs the weights of the first layer")
 ALL_CODES = Dash("its rounds need the codes of all samples; checkpoints resume a fit")
@@ -80,10 +80,15 @@ ROWS = {
         SpanningForestEmbedding=PREDICTS_NOTHING,
         DeepClAM=DEEP + "test_number_of_clusters_is_found",
     ),
-    "``predict``, ``predict_proba``": cells(
+    "``predict``": cells(
         HERE + "test_predictions",
         GraphCutClustering="cuts/test_graph_cut.py::"
         "test_a_new_row_goes_where_the_cut_is_least",
+        SpanningForestEmbedding=PREDICTS_NOTHING,
+    ),
+    "``predict_proba``, of forests with ``consensus=True`` and perturbations": cells(
+        HERE + "test_probabilities",
+        GraphCutClustering=NO_MODEL,
         SpanningForestEmbedding=PREDICTS_NOTHING,
     ),
     "``partial_fit``": cells(

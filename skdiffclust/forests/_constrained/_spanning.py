@@ -11,7 +11,7 @@ from skdiffclust._compat import Interval, validate_params
 from skdiffclust._constraints import check_feasible, constraints_from_matrix
 from skdiffclust._pairwise import check_precomputed
 from skdiffclust._short_repr import short_repr
-from skdiffclust._validation import check_dense_size
+from skdiffclust._validation import check_dense_size, refuse_many_clusters
 from skdiffclust.forests._constrained._grow_tree import grow_tree
 from skdiffclust.forests._constrained._search import improve_cut
 from skdiffclust.forests._hierarchy._tree_cuts import cut, mask
@@ -167,12 +167,7 @@ def maximum_spanning_forest(
     """
     affinity = check_precomputed(affinity, name="affinity", kind="affinity")
     n_samples = affinity.shape[0]
-    if n_clusters > n_samples:
-        raise ValueError(
-            "The 'n_clusters' parameter of maximum_spanning_forest must be at most the "
-            f"number of samples, {n_samples}. Got {n_clusters} instead. Use fewer "
-            "clusters."
-        )
+    refuse_many_clusters("maximum_spanning_forest", n_clusters, n_samples)
     constraints = constraints_from_matrix(constraints, n_samples)
     check_feasible(constraints, n_clusters)
     make_lengths = lengths_of_graph if issparse(affinity) else lengths_of_matrix

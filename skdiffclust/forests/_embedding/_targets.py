@@ -11,7 +11,7 @@ from skdiffclust._constraints import (
     numbers_of_names,
 )
 from skdiffclust._history import warn_of_convergence
-from skdiffclust._validation import refuse_container
+from skdiffclust._validation import refuse_container, refuse_many_clusters
 from skdiffclust.forests._constrained._search import chains
 
 _NAME = "SpanningForestEmbedding"
@@ -96,12 +96,7 @@ def check_number_of_clusters(n_clusters, y, known):
                 "the number of classes, those without any label included."
             )
         n_clusters = len(np.unique(y))
-    if n_clusters > n_samples:
-        raise ValueError(
-            f"The 'n_clusters' parameter of {_NAME} must be at most the number of "
-            f"samples, n_samples={n_samples}. Got {n_clusters} instead. Use fewer "
-            "clusters."
-        )
+    refuse_many_clusters(_NAME, n_clusters, n_samples)
     least, _ = bounds_of_clusters(known)
     if n_clusters < least:
         what = "the classes in y" if y is not None else "the groups that links separate"

@@ -66,8 +66,9 @@ class TreeCut:
         twice as much, ascending; else None.
     p_value : float or None
         With "auto" and "size_weighted" cuts, the share of samples without structure
-        whose cuts gain more; 1 where they gain nothing. It is known for more than
-        20 distinct dense samples with Euclidean distances, and None otherwise.
+        whose cuts gain more; 1 where they gain nothing. If they gain something, it is
+        known for a tree of one part of more than 20 distinct dense samples with
+        Euclidean distances, and None otherwise.
     solver : {"exact", "local_search", "greedy"}
         How the forest was found: "exact" for a cut. Under constraints,
         :class:`~skdiffclust.SpanningForestClustering` goes on from there.
@@ -257,7 +258,7 @@ class CutHierarchy:
             Number of clusters; "auto" determines it from the gains of the cuts.
             None requires a `distance_threshold`.
         distance_threshold : float or None, default=None
-            Cut every edge at least as long as this, unless a part were smaller than
+            Cut every edge at least as long as this, unless a part would be smaller than
             `min_cluster_size`; requires ``n_clusters=None``.
         samples : ndarray of shape (n_samples, n_features), default=None
             The samples, if distances are Euclidean. With "auto" the `p_value` needs
@@ -411,7 +412,13 @@ class CutHierarchy:
         choice = choice._replace(p_value=_p_value(choice.largest_sum, tree, samples))
         others = choice.candidates[choice.candidates != choice.n_clusters]
         said = None
-        if choice.p_value is not None and choice.p_value > _LARGEST_P_VALUE:
+        if choice.p_value == 1:
+            if tree.may_cut.any():
+                said = (
+                    "no cut is clear: none gains more than it costs, as in most "
+                    "samples without structure"
+                )
+        elif choice.p_value is not None and choice.p_value > _LARGEST_P_VALUE:
             said = (
                 "no cut is clear: structureless samples look like this in "
                 f"{100 * choice.p_value:.0f} of 100 cases"
@@ -421,9 +428,11 @@ class CutHierarchy:
             names = f"{', '.join(first)} or {last} win" if first else f"{last} wins"
             said = f"{names} if a cut costs between half and twice as much"
         if said is not None:
+            taken = f"{choice.n_clusters} cluster{'s' * (choice.n_clusters > 1)}"
+            look = "see n_clusters_candidates_, or " if len(others) else ""
             warn_of_convergence(
-                f"n_clusters='auto' takes {choice.n_clusters} clusters, but {said}; "
-                "see n_clusters_candidates_, or set n_clusters."
+                f"n_clusters='auto' takes {taken}, but {said}; {look}set n_clusters if "
+                "you know it."
             )
         return choice
 

@@ -47,7 +47,7 @@ def test_normal_samples_have_no_structure(d, global_random_seed):
     found = [fitted(rng.normal(size=(200, d))) for _ in range(20)]
     p = np.array([model.structure_p_value_ for model, _ in found])
     assert np.count_nonzero(p == 1) >= 19
-    said = "no cut is clear: structureless samples look like this in 100 of 100 cases"
+    said = "no cut is clear: none gains more than it costs"
     for (_, messages), value in zip(found, p, strict=True):
         assert (value < 1) or said in messages[0]
 
@@ -98,7 +98,10 @@ def test_there_is_a_warning_exactly_when_it_is_said(metric):
         assert len(messages) == (unclear or doubtful)
         n_silent += not messages
         if unclear:
-            assert f"in {100 * p:.0f} of 100 cases" in messages[0]
+            said = f"in {100 * p:.0f} of 100 cases" if p < 1 else "none gains more"
+            assert said in messages[0]
+            several = len(candidates) > 1
+            assert ("see n_clusters_candidates_" in messages[0]) == several
         elif doubtful:
             n_two += 1
             others = [str(k) for k in candidates if k != model.n_clusters_]
@@ -130,6 +133,16 @@ def test_there_is_no_p_value_where_no_null_applies():
     assert threshold.n_clusters_candidates_ is threshold.structure_p_value_ is None
     longest = fitted(X, cut_rule="longest")[0]
     assert longest.n_clusters_candidates_.tolist() == [longest.n_clusters_]
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 20])
+def test_few_samples_without_a_gain_have_the_p_value_one(n):
+    model, messages = fitted(np.random.default_rng(0).normal(size=(n, 3)))
+    assert model.structure_p_value_ == 1.0
+    assert model.n_clusters_ > 1 or n == 1
+    # Nothing could be cut in one sample, or in several equal ones.
+    assert len(messages) == (n > 1)
+    assert fitted(np.zeros((n, 3)))[1] == []
 
 
 def test_a_cut_with_auto_is_that_of_a_fit():

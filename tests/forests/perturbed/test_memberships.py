@@ -153,17 +153,12 @@ def test_samples_of_weight_zero_follow_their_nearest(consensus):
     assert_array_equal(forest.predict(X), forest.labels_)
 
 
-def test_a_consensus_of_no_draws_is_the_cut_without_noise():
-    X = touching()
-    alone = SpanningForestClustering(3, consensus=True).fit(X)
-    assert_array_equal(alone.labels_, SpanningForestClustering(3).fit(X).labels_)
-    assert not hasattr(alone, "predict_proba")
-
-
 def test_refused():
     X = touching()
     with pytest.raises(ValueError, match="must be 0 with constraints. Got 30 instead"):
         SpanningForestClustering(3, n_perturbations=30).fit(X, must_link=[[0, 1]])
+    with pytest.raises(ValueError, match="must be positive with consensus=True"):
+        SpanningForestClustering(3, consensus=True).fit(X)
     with pytest.raises(ValueError, match="must be 0 with a distance_threshold"):
         fitted(X, None, distance_threshold=1.0)
     with pytest.raises(ValueError, match="must be 0 where distances are negative"):
