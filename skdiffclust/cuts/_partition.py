@@ -453,7 +453,7 @@ def warn_of_labels(owner, problem, n_clusters, labels, remedy):
             "lower learning_rate"
         )
         warn(
-            f"{owner} found {n_found} clusters instead of {n_clusters}: {reason}.",
+            f"{owner} found {n_found} of {n_clusters} clusters: {reason}.",
             ConvergenceWarning,
         )
     warn_of_small_clusters(owner, sizes, f"they contribute little to the cut. {remedy}")

@@ -245,7 +245,7 @@ def report_clusters(settings, labels, constraints):
     other_mode = "mode='ovo', " if settings.compares == "ova" else ""
     if n_found < len(sizes):
         warn_of_convergence(
-            f"{name} found {n_found} clusters instead of {len(sizes)}: the sizes are "
+            f"{name} found {n_found} of {len(sizes)} clusters: the sizes are "
             f"{sizes.tolist()}. Use {other_mode}more restarts (n_init), or fewer "
             "clusters.",
         )

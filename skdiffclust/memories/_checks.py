@@ -17,7 +17,7 @@ def warn_of_clusters(name, sizes):
     if n_clusters < len(sizes):
         found = ", ".join(f"{size:g}" for size in sizes)
         warn_of_convergence(
-            f"{name} found {n_clusters} clusters instead of {len(sizes)}, with {found} "
+            f"{name} found {n_clusters} of {len(sizes)} clusters, with {found} "
             "samples. Use fewer clusters, raise inverse_temperature, or check X for "
             "equal samples.",
         )

@@ -433,7 +433,7 @@ def test_parts_are_those_of_the_first_samples_of_a_stream():
 
 
 @pytest.mark.few_epochs
-@pytest.mark.filterwarnings("ignore:PRCut found 1 clusters instead of 2")
+@pytest.mark.filterwarnings("ignore:PRCut found 1 of 2 clusters")
 @pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize(("n_weighted", "distance"), [(1, 4), (30, 6)])
 def test_samples_without_weight_have_a_finite_ratio_cut(

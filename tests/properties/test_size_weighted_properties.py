@@ -13,7 +13,7 @@ from skdiffclust import SpanningForestClustering
 
 # Copies may leave fewer distinct samples than clusters.
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*found \\d+ clusters instead of:sklearn.exceptions.ConvergenceWarning"
+    "ignore:.*found \\d+ of \\d+ clusters:sklearn.exceptions.ConvergenceWarning"
 )
 
 

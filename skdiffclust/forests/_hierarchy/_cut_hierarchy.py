@@ -304,9 +304,9 @@ class CutHierarchy:
         found = self._make(made, cuts.min_size, cuts.scores, choice)
         if found.n_clusters < n_clusters:
             warn_of_convergence(
-                f"The cut found {found.n_clusters} clusters instead of "
-                f"{n_clusters}: samples that are equal or linked share a cluster, and "
-                f"so do those with the same label, which leaves {found.n_clusters} "
+                f"The cut found {found.n_clusters} of {n_clusters} clusters: "
+                "samples that are equal or linked share a cluster, and so do those "
+                f"with the same label, which leaves {found.n_clusters} "
                 "groups of positive weight. Use fewer clusters."
             )
         elif found.min_cluster_size < self.min_cluster_size:

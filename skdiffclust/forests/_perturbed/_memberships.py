@@ -84,9 +84,9 @@ def memberships_under_noise(cut, hierarchy, graph, order, noise, random_state, t
     found = summary(draws, cut.labels[order], cut.n_clusters, weights)
     if found.shape[1] < cut.n_clusters:
         warn_of_convergence(
-            f"SpanningForestClustering found {found.shape[1]} clusters instead of "
-            f"{cut.n_clusters} on which its trees under noise agree. Use fewer "
-            "clusters, or lower edge_noise.",
+            f"SpanningForestClustering found {found.shape[1]} of "
+            f"{cut.n_clusters} clusters on which its trees under noise agree. Use "
+            "fewer clusters, or lower edge_noise.",
         )
     memberships = np.empty_like(found)
     memberships[order] = found
