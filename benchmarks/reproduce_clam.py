@@ -388,6 +388,8 @@ def main():
     parser.add_argument("--methods", nargs="*", choices=titles, default=titles)
     options = parser.parse_args()
     torch.set_num_threads(1)
+    # Shares near 0 or 1 have tiny gradients, of which the processor is slow.
+    torch.set_flush_denormal(True)
     warnings.simplefilter("ignore")  # settings of the paper lose clusters
     if options.names == ["figures"]:
         figures()

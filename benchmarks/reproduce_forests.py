@@ -34,7 +34,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from shared import Results, load, print_seconds
+from shared import Results, load, print_seconds, resumed, save_steps, torch_device
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
@@ -386,51 +386,75 @@ def rows_of(y, n_labels, n_withheld, seed):
     return known, np.setdiff1d(rest, np.concatenate(known)), validation, probe
 
 
+class Best:
+    """The weights of the least validation error so far."""
+
+    def __init__(self):
+        self.error, self.weights = np.inf, None
+
+    def state_dict(self):
+        """Return the attributes."""
+        return dict(vars(self))
+
+    def load_state_dict(self, state):
+        """Set the attributes."""
+        vars(self).update(state)
+
+
 def as_the_authors(data, method, n_labels, n_withheld, seed, n_steps):
     """Return the clustering and probe error on the test split, and the seconds.
 
     A step has 32 labelled images, as many of each class, and 32 others; cross-entropy
     has 64 labelled ones. The network of least validation error is kept, and the probe
-    is a logistic regression on its outputs.
+    is a logistic regression on its outputs. Each 500 steps are saved, and a call that
+    ends before goes on from there; the seconds are those of the last call.
     """
     torch.manual_seed(seed)
     rng = np.random.RandomState(seed)
-    start = time.process_time()
+    start, device = time.process_time(), torch_device()
     images, y, X_test, y_test = images_of(data)
+    images, X_test = images.to(device), X_test.to(device)
     known, others, validation, held_out = rows_of(y, n_labels, n_withheld, seed)
-    network = network_of_the_authors(*images.shape[1:3])
-    head, classes_of = nn.Linear(WIDTH, N_CLASSES), torch.from_numpy(y)
+    network = network_of_the_authors(*images.shape[1:3]).to(device)
+    head, classes_of = nn.Linear(WIDTH, N_CLASSES).to(device), torch.from_numpy(y)
     criterion = PartialFenchelYoungLoss(N_CLASSES, n_perturbations=100)
     parameters = [*network.parameters(), *head.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=3e-4, weight_decay=1e-4)
 
     def embed(images):
         with torch.no_grad():
-            return network(images).double().numpy()
+            return network(images).double().cpu().numpy()
 
-    best = np.inf, None
-    for step in range(1, n_steps + 1):
+    best = Best()
+    parts = network, head, optimizer, best
+    checkpoint = Path("_".join(map(str, (data, method, n_labels, n_withheld, seed))))
+    checkpoint = checkpoint.with_suffix(".pt")
+    for step in range(1 + resumed(checkpoint, n_steps, rng, parts), n_steps + 1):
         n_known = BATCH // 2 if method == "ours" else BATCH
         classes = np.resize(rng.permutation(len(known)), n_known)
         rows = np.array([rng.choice(known[c]) for c in classes])
+        labels = classes_of[rows].to(device)
         if method == "ours":
             unknown = rng.choice(others, BATCH // 2, replace=False)
-            labels = torch.cat([classes_of[rows], torch.full((len(unknown),), -1)])
+            labels = torch.cat([labels, torch.full_like(labels, -1)])
             embedding = network(images[np.concatenate([rows, unknown])])
             loss = criterion(standardized_affinity(embedding), labels)
         else:
             logits = head(network(images[rows]))
-            loss = nn.functional.cross_entropy(logits, classes_of[rows])
+            loss = nn.functional.cross_entropy(logits, labels)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         if step % EVERY == 0 or step == n_steps:
-            found = batches_error(embed(images[validation]), y[validation])
-            if found < best[0]:
-                best = found, copy.deepcopy(network.state_dict())
-    network.load_state_dict(best[1])
+            error = batches_error(embed(images[validation]), y[validation])
+            if error < best.error:
+                best.error = error
+                best.weights = copy.deepcopy(network.state_dict())
+            save_steps(checkpoint, step, rng, parts)
+    network.load_state_dict(best.weights)
     tested = embed(X_test)
-    probe = LogisticRegression(max_iter=300).fit(embed(images[held_out]), y[held_out])
+    probe = LogisticRegression(max_iter=3000).fit(embed(images[held_out]), y[held_out])
+    checkpoint.unlink()
     return {
         "clustering": batches_error(tested, y_test),
         "probe": 1 - probe.score(tested, y_test),

@@ -16,7 +16,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from shared import Results, load, noise_background, print_seconds, seconds
+from shared import (
+    Results,
+    load,
+    noise_background,
+    print_seconds,
+    seconds,
+    torch_device,
+)
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
@@ -210,7 +217,8 @@ def published_paths(
         left[run] = support
         if dynamic or value > paths[run].get(n_features, (-np.inf,))[0]:
             labels = model(X)[run].argmax(dim=1)
-            paths[run][n_features] = value, support.numpy(), labels.numpy()
+            found = support.cpu().numpy(), labels.cpu().numpy()
+            paths[run][n_features] = value, *found
         return multiplier * alpha if n_features > min_features else 0.0
 
     none = torch.zeros(len(X), 1)
@@ -313,15 +321,15 @@ def run_published_mnist(mode, n_rows, n_hidden):
     torch.manual_seed(0)
     X, y = load("mnist_train")
     X, y = torch.from_numpy(X[None, :n_rows] / 127.5 - 1).float(), y[:n_rows]
-    model = Perceptrons(1, X.shape[2], (n_hidden, n_hidden), 10, dropout=0.05)
-    ((support, labels),) = published_paths(
-        X,
-        model,
-        partial(mmd, mode),
-        batch_size=n_rows // 12,
-        min_features=50,
-        first_penalty=40.0,
-    )
+    with torch_device() as device:
+        ((support, labels),) = published_paths(
+            X.to(device),
+            Perceptrons(1, X.shape[2], (n_hidden, n_hidden), 10, dropout=0.05),
+            partial(mmd, mode),
+            batch_size=n_rows // 12,
+            min_features=50,
+            first_penalty=40.0,
+        )
     return [
         {
             "ARI": adjusted_rand_score(y, labels),
@@ -521,6 +529,10 @@ PARTS = {
     "published_mnist": (
         run_published_mnist,
         [("ova", 3000, 300)],
+    ),
+    "published_mnist_in_full": (
+        run_published_mnist,
+        [("ova", 12_000, 1200)],
     ),
     "real": (
         run_real,

@@ -3,7 +3,7 @@
     python benchmarks/reproduce_prcut.py labels [digits usps_train mnist_t10k]
     python benchmarks/reproduce_prcut.py table [NAME ...] [--seeds 5]
     python benchmarks/reproduce_prcut.py paper [digits usps_train mnist_t10k]
-    python benchmarks/reproduce_prcut.py raw [mnist_t10k] [--seeds 1]
+    python benchmarks/reproduce_prcut.py raw [mnist_t10k cifar10_11k] [--seeds 1]
         [--checkpoints FOLDER]
 
 labels           affinity from labels: samples with one label are joined, with two
@@ -39,7 +39,16 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from bench_cuts import neighbours, spectral
-from shared import Results, load, print_seconds, seconds, versions
+from shared import (
+    Results,
+    load,
+    print_seconds,
+    resumed,
+    save_steps,
+    seconds,
+    torch_device,
+    versions,
+)
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import train_test_split
@@ -207,26 +216,6 @@ def print_rows(part, measure, names, rows, n_seeds):
             )
 
 
-def n_steps_done(checkpoint, n_steps, rng, parts):
-    """Return how many steps the file has, and set the state of the parts to it."""
-    if checkpoint is None or not checkpoint.exists():
-        return 0
-    done, state, states = torch.load(checkpoint, weights_only=False)
-    if done > n_steps:
-        raise ValueError(f"{checkpoint} has {done} steps. Remove it to start anew.")
-    rng.set_state(state)
-    for part, its_state in zip(parts, states, strict=True):
-        part.load_state_dict(its_state)
-    return done
-
-
-def save(checkpoint, n_steps, rng, parts):
-    """Replace the file by the state of the parts."""
-    new = checkpoint.with_suffix(".new")
-    torch.save((n_steps, rng.get_state(), [one.state_dict() for one in parts]), new)
-    new.replace(checkpoint)
-
-
 def published_loop(
     X,
     graph,
@@ -264,16 +253,18 @@ def published_loop(
     """
     torch.manual_seed(seed)
     rng = np.random.RandomState(seed)
-    X = torch.from_numpy((X - X.mean(axis=0)) / (X - X.mean(axis=0)).std()).float()
-    network = perceptron(X.shape[1], n_layers, k)
-    loss_of = RatioCutLoss(k, balance_weight=balance_weight)
+    device = torch_device()
+    X = torch.from_numpy((X - X.mean(axis=0)) / (X - X.mean(axis=0)).std())
+    X = X.float().to(device)
+    network = perceptron(X.shape[1], n_layers, k).to(device)
+    loss_of = RatioCutLoss(k, balance_weight=balance_weight).to(device)
     loss_of.proportions.fill_(1 / k)
     optimizer = optimizer(
         network.parameters(), lr=learning_rate, weight_decay=weight_decay
     )
     batch_size = min(2048, len(X) // 2)
     parts = network, optimizer, loss_of
-    for step in range(1 + n_steps_done(checkpoint, n_steps, rng, parts), n_steps + 1):
+    for step in range(1 + resumed(checkpoint, n_steps, rng, parts), n_steps + 1):
         is_decreasing = averaging_rate == "decreasing"
         loss_of.averaging_rate = 0.8 / step if is_decreasing else averaging_rate
         left, right = (rng.permutation(len(X))[:batch_size] for _ in range(2))
@@ -283,15 +274,16 @@ def published_loop(
         loss.backward()
         optimizer.step()
     if checkpoint is not None:
-        save(checkpoint, n_steps, rng, parts)
+        save_steps(checkpoint, n_steps, rng, parts)
     with torch.no_grad():
-        return network(X).argmax(dim=1).numpy()
+        return network(X).argmax(dim=1).cpu().numpy()
 
 
 @cache
 def with_graph(name, n_neighbors):
     """Return samples, classes and the graph of nearest neighbours."""
     X, y = load(name)
+    X = X.reshape(len(X), -1)
     return X, y, neighbours(X, n_neighbors)
 
 
@@ -316,6 +308,8 @@ def main():
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
+    # Shares near 0 or 1 have tiny gradients, of which the processor is slow.
+    torch.set_flush_denormal(True)
     print(versions("scikit-learn", "torch"))
     digits = options.names or ["digits", "usps_train", "mnist_t10k"]
     if options.part == "labels":

@@ -111,6 +111,43 @@ def tables(n_most):
         yield name, standardised(X), y
 
 
+def torch_device():
+    """Return the device of loops that are too long for a processor, if there is one."""
+    import torch
+
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def resumed(checkpoint, n_steps, rng, parts):
+    """Return how many steps a file has (0 without one), and set states to its.
+
+    These are the states of `rng`, of the generator of torch, and of parts that have a
+    ``state_dict``.
+    """
+    import torch
+
+    if checkpoint is None or not checkpoint.exists():
+        return 0
+    done, state, noise, states = torch.load(checkpoint, weights_only=False)
+    if done > n_steps:
+        raise ValueError(f"{checkpoint} has {done} steps. Remove it to start anew.")
+    rng.set_state(state)
+    torch.set_rng_state(noise)
+    for part, its_state in zip(parts, states, strict=True):
+        part.load_state_dict(its_state)
+    return done
+
+
+def save_steps(checkpoint, n_steps, rng, parts):
+    """Replace the file of `resumed`."""
+    import torch
+
+    new = checkpoint.with_suffix(".new")
+    states = [part.state_dict() for part in parts]
+    torch.save((n_steps, rng.get_state(), torch.get_rng_state(), states), new)
+    new.replace(checkpoint)
+
+
 def seconds(function, *arguments, **keywords):
     """Return the processor seconds of a call, which a busy machine changes least.
 
