@@ -3,7 +3,7 @@
     python benchmarks/reproduce_prcut.py labels [digits usps_train mnist_t10k]
     python benchmarks/reproduce_prcut.py table [NAME ...] [--seeds 5]
     python benchmarks/reproduce_prcut.py paper [digits usps_train mnist_t10k]
-    python benchmarks/reproduce_prcut.py raw [mnist_t10k cifar10_11k] [--seeds 1]
+    python benchmarks/reproduce_prcut.py raw [mnist_t10k ...] [--seeds 1]
         [--checkpoints FOLDER]
 
 labels           affinity from labels: samples with one label are joined, with two
