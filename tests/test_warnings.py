@@ -37,6 +37,6 @@ def test_a_warning_in_a_search_shows_the_line_of_the_search():
     search = GridSearchCV(
         SpanningForestClustering(), {"n_clusters": [3]}, scoring=silhouette_scorer
     )
-    with pytest.warns(UserWarning, match="found 2 clusters") as caught:
+    with pytest.warns(UserWarning, match="found 2 of 3 clusters") as caught:
         search.fit(X[np.random.RandomState(0).permutation(len(X))])
     assert {each.filename for each in caught} == {__file__}

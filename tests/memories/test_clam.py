@@ -386,7 +386,7 @@ def test_samples_opposite_to_the_only_direction(
 
 def test_fewer_rows_than_clusters(global_random_seed):
     X = np.repeat(np.eye(4), 5, axis=0)
-    with pytest.warns(ConvergenceWarning, match="instead of 6"):
+    with pytest.warns(ConvergenceWarning, match="4 of 6 clusters"):
         model = ClAM(6, random_state=global_random_seed).fit(X)
     assert model.n_clusters_ == 4
     assert len(np.unique(model.labels_.reshape(4, 5), axis=1)) == 4
