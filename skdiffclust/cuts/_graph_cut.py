@@ -80,9 +80,9 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     Like :class:`~sklearn.cluster.SpectralClustering`, it partitions an affinity graph
     by the normalised cut [2]_ or the ratio-cut. It minimises the cut itself, by a
     multilevel search [1]_ without eigenvectors, optionally with bounds on the sizes of
-    clusters, and it predicts new samples. Where clusters are not nearly separate, the
-    lowest cut often is not the best partition, and one of a larger modularity may be
-    returned: `objective_` names what the labels are of. Nothing is trained;
+    clusters, and it predicts new samples. Where clusters are not nearly separate, a
+    partition of a larger modularity may be returned: `objective_` names what the
+    labels are of. Nothing is trained;
     :class:`~skdiffclust.PRCut` trains a model of the features on the cut.
 
     Parameters
@@ -134,8 +134,8 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         lowest normalised cut is compared with a partition of a large modularity, which
         is returned if its modularity is larger and the lowest cut above .07 for each
         cluster; of a network, also if its modularity over its cut is larger. In a
-        network (a warning gives the sizes of the lowest cut), and where there are fewer
-        communities than clusters, it has no clusters below a fifth of the mean size.
+        network, with a warning, and where there are fewer communities than clusters, it
+        has no clusters below a fifth of the mean size.
         Set 1 for the lowest cut. Sizes of connected components are not limited.
     max_imbalance : float, default=None
         Largest difference between the size of a cluster and the mean size, relative to
