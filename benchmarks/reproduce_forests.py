@@ -446,14 +446,14 @@ def as_the_authors(data, method, n_labels, n_withheld, seed, n_steps):
         loss.backward()
         optimizer.step()
         if step % EVERY == 0 or step == n_steps:
-            error = batches_error(embed(images[validation]), y[validation])
-            if error < best.error:
-                best.error = error
+            found = batches_error(embed(images[validation]), y[validation])
+            if found < best.error:
+                best.error = found
                 best.weights = copy.deepcopy(network.state_dict())
             save_steps(checkpoint, step, rng, parts)
     network.load_state_dict(best.weights)
     tested = embed(X_test)
-    probe = LogisticRegression(max_iter=3000).fit(embed(images[held_out]), y[held_out])
+    probe = LogisticRegression(max_iter=300).fit(embed(images[held_out]), y[held_out])
     checkpoint.unlink()
     return {
         "clustering": batches_error(tested, y_test),

@@ -276,8 +276,8 @@ def _product_nearest(T, X, k):
     """Return (columns, squared distances) (m, k), ruling rows out by products.
 
     |x|^2 + |t|^2 - 2xt of centred rows is off by at most c (|x|^2 + |t|^2); only
-    rows whose lower bound is not above the k-th upper bound are measured. Both are
-    searched in blocks that stay in a processor's cache.
+    rows whose lower bound is not above the k-th upper bound are measured. The products
+    are computed in blocks that stay in a processor's cache.
     """
     means = column_means(T)
     T_centred = T - means
@@ -291,6 +291,7 @@ def _product_nearest(T, X, k):
         centred *= -2.0
         limits = np.full((len(centred), k), np.inf)
         found = []
+        n_found = 0
         for part in gen_batches(len(T), _TRAINING_ROWS_OF_PRODUCT):
             # Lower bounds, less (1 - c) |x|^2, which is the same along a row.
             lower = centred @ T_centred[part].T
@@ -308,12 +309,13 @@ def _product_nearest(T, X, k):
             limits[rows] = np.partition(upper, k - 1, axis=1)[:, :k]
             at, near = np.nonzero(lower <= limits[rows, -1:])
             found.append((rows[at], part.start + near, lower[at, near]))
-            n_found = sum(len(bounds) for *_, bounds in found)
+            n_found += len(at)
             if n_found > MATRIX_BLOCK_ENTRIES and part.stop >= k:
                 # Many are equally far: the first k of them are enough.
                 best, _ = _measured(T, X[done], limits, found)
                 rows = np.repeat(np.arange(len(best)), k)
                 found = [(rows, best.ravel(), np.full(best.size, -np.inf))]
+                n_found = best.size
         columns[done], squares[done] = _measured(T, X[done], limits, found)
     return columns, squares
 

@@ -134,9 +134,9 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         lowest normalised cut is compared with a partition of a large modularity, which
         is returned if its modularity is larger and the lowest cut above .07 for each
         cluster; of a network, also if its modularity over its cut is larger. In a
-        network, with a warning, and where there are fewer communities than clusters, it
-        has no clusters below a fifth of the mean size.
-        Set 1 for the lowest cut. Sizes of connected components are not limited.
+        network, and where there are fewer communities than clusters, it has no clusters
+        below a fifth of the mean size. Set 1 for the lowest cut. Sizes of connected
+        components are not limited.
     max_imbalance : float, default=None
         Largest difference between the size of a cluster and the mean size, relative to
         the mean: with .3, sizes are between 70 % and 130 % of it, or are the next whole
